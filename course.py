@@ -1,0 +1,149 @@
+"""The commands of the course. The first one that runs makes the environment .venv, once.
+
+python3 course.py site [--serve]      build the website into _build/html (and show it in a browser)
+python3 course.py test [ARGUMENTS]    run every check; with ARGUMENTS, pytest alone with these
+python3 course.py lab  [ARGUMENTS]    write your copies of the exercises into work/ and open JupyterLab
+"""
+
+# Standard library only, and no syntax newer than Python 3.6: an old Python must reach its one sentence.
+import hashlib
+import http.server
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+PYTHON = Path(".venv", "Scripts", "python.exe") if os.name == "nt" else Path(".venv", "bin", "python")
+DISK_FULL = r"No space left on device|Errno 28\b|WinError 112\b|Disk quota exceeded"
+OFFLINE = r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|ProxyError|connection broken by"
+PROBE = "import jupyter_book, nbval, pytest, scipy, importlib.metadata as m; m.version('dpml'), m.version('torch')"
+BUILD = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
+RELEASE = """import sys; from dpml.classroom.students import release_course
+print(*(f"{status} {path}" for path, status in release_course(*sys.argv[1:])), sep="\\n")"""
+
+
+def run(root, *words, python=PYTHON, show=None):
+    """Return the exit status and the output; with a pattern `show`, print only the lines that it matches."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "PYTHONPATH", "PIP_USER")}
+    env = {**kept, "PYTHONUTF8": "1", "JUPYTER_PREFER_ENV_PATH": "1", "MPLBACKEND": "Agg"}
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8", "errors": "replace"}
+    command, lines = [str(root / python), *map(str, words)], []
+    with subprocess.Popen(command, cwd=str(root), env=env, **(pipe if show else {})) as job:
+        for line in job.stdout or ():
+            lines.append(line)
+            if re.match(show, line):
+                print(line, end="", flush=True)
+    return job.returncode, "".join(lines)
+
+
+def explain(output):
+    """Return one sentence for what went wrong, from what venv, pip or the system printed."""
+    if re.search(DISK_FULL, output):
+        return "The disk is full: free some space, then run the same command again."
+    if re.search(OFFLINE, output):
+        return "pip cannot reach the package index: connect to the internet, then run the same command again."
+    if "ensurepip" in output:
+        return "This Python cannot make environments: install its venv module (Debian, Ubuntu: python3-venv)."
+    return f"Stopped: {(re.findall('ERROR: (.*)', output) or output.splitlines() or ['Ctrl+C'])[-1]}"
+
+
+def install(root):
+    free = shutil.disk_usage(str(root)).free / 1e9
+    if free < 3:
+        sys.exit(f"The course needs 3 GB of free disk, and there are {free:.1f} GB.")
+    venv, pip = ["-m", "venv", "--clear", ".venv"], ["-m", "pip", "install", "--disable-pip-version-check"]
+    own = ["--no-deps", "--no-build-isolation", "-e", "."]  # built with the pinned setuptools
+    for python, words in ((sys.executable, venv), (PYTHON, [*pip, "-r", "requirements.txt"]), (PYTHON, [*pip, *own])):
+        status, output = run(root, *words, python=python, show="Collecting|Installing")
+        if status:
+            sys.exit(explain(output))
+
+
+def prepare(root, installer=install):
+    """Make root/.venv unless a sound one is there. Its stamp comes last: a half-made one is made again."""
+    machine = (sys.version_info[:2], sys.platform, platform.machine(), str(root))  # .venv cannot be moved
+    parts = [repr(machine).encode(), *((root / name).read_bytes() for name in ("requirements.txt", "pyproject.toml"))]
+    stamp, made_for = root / ".venv" / "course-stamp", hashlib.sha256(b"\0".join(parts)).hexdigest()
+    try:
+        if stamp.read_text() == made_for and run(root, "-I", "-c", PROBE, show="$^")[0] == 0:
+            return
+    except OSError:  # no stamp, or no Python that runs
+        pass
+    if Path(sys.prefix) == root / ".venv":
+        sys.exit("This Python is .venv, which must be made again: type deactivate, then run the same command.")
+    print("Making the environment .venv for these packages, this Python and this folder: some minutes.", flush=True)
+    installer(root)
+    stamp.write_text(made_for)
+
+
+def drop_stale_outputs(root):
+    """Drop the stored outputs of the notebooks when code or a recorded result that they use has changed.
+
+    Jupyter's cache compares cells only. The record comes before the build, which may be interrupted.
+    """
+    files = [path for top in ("dpml", "experiments") for path in (root / top).rglob("[!.]*") if path.is_file()]
+    files = [root / "requirements.txt", *(path for path in files if "__pycache__" not in path.parts)]
+    now = {f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.relative_to(root).as_posix()}" for path in files}
+    record, cache = root / "_build" / "made-with.txt", root / "_build" / ".jupyter_cache"
+    before = set(record.read_text(encoding="utf-8").splitlines()) if record.is_file() else set()
+    if now != before and cache.exists():
+        changed = sorted({line.split(" ", 1)[1] for line in now ^ before})
+        print(f"Every notebook runs again. Changed: {', '.join(changed[:5])}{' ...' if changed[5:] else ''}")
+        shutil.rmtree(str(cache))
+    record.parent.mkdir(exist_ok=True)
+    record.write_text("\n".join(sorted(now)), encoding="utf-8")
+
+
+def site(root, *arguments):
+    drop_stale_outputs(root)
+    # --all reads every page: else the warnings of the last build, or an older side bar, stay unseen.
+    build = ["-c", BUILD, "build", "--all", "--warningiserror", "--keep-going", "."]
+    status, output = run(root, *build, show=r"(?!.*(ParserConfig\(|without encryption))")
+    ran = [Path(name).stem for name in re.findall(r"(.*): Executing notebook", output)]
+    print(f"Notebooks that ran: {', '.join(ran) or 'none, the stored outputs are up to date'}")
+    page = root / "_build" / "html" / "index.html"
+    print("The build failed: the lines with WARNING or ERROR say why." if status else f"The site: {page}")
+    if arguments and not status:
+        os.chdir(str(page.parent))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+        print(f"Serving http://127.0.0.1:{server.server_port}/ until Ctrl+C", flush=True)
+        webbrowser.open(f"http://127.0.0.1:{server.server_port}/")
+        server.serve_forever()
+    return status
+
+
+def test(root, *arguments):
+    checks = [] if arguments else ["ruff check .", "ruff format --check .", "mypy"]
+    failed = [check for check in checks if run(root, "-m", *check.split())[0]]
+    status = run(root, "-m", "pytest", *arguments)[0]
+    if failed:
+        print(f"Failed besides pytest: {', '.join(failed)}")
+    return status or len(failed)
+
+
+def lab(root, *arguments):
+    return run(root, "-c", RELEASE, ".", "work")[0] or run(root, "-m", "jupyterlab", "-y", *arguments, "work")[0]
+
+
+def main(words):
+    commands = {"site": site, "test": test, "lab": lab}
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        sys.exit("The course needs Python 3.11, 3.12 or 3.13, not " + ".".join(map(str, sys.version_info[:3])) + ".")
+    if not words or words[0] not in commands or (words[0] == "site" and words[1:] not in ([], ["--serve"])):
+        print(__doc__.strip())
+        return 2 if words and words[0] not in ("-h", "--help") else 0
+    sys.stdout.reconfigure(errors="replace")  # a Windows console may lack a letter
+    try:
+        prepare(ROOT)
+        return commands[words[0]](ROOT, *words[1:])
+    except (OSError, KeyboardInterrupt) as error:
+        sys.exit(explain(str(error)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

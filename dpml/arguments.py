@@ -1,0 +1,207 @@
+"""Refuse bad input with one plain sentence.
+
+Every public function of the package passes its arguments through these validators. A refusal is always a
+``ValueError``, also for a wrong type, and its message names the argument, the allowed range and what came::
+
+    q must be in [0, 1], got 1.5
+    sigma must be in (0, inf), got nan
+    k must be an integer >= 1, got 2.5
+
+NaN and infinities never pass. Booleans are not numbers here: ``epsilon=True`` is a slip, not epsilon = 1.
+This is the bottom layer: it needs the standard library and NumPy only.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["array", "bits", "choice", "generator", "integer", "probability", "real"]
+
+
+def _show(value: object) -> str:
+    """A short form of a rejected value, so that a message never prints a whole data set."""
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        return f"an array of shape {value.shape}"
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python prints
+        return "an integer too long to print"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
+    left = "(" if low_open or low == -math.inf else "["
+    right = ")" if high_open or high == math.inf else "]"
+    return f"{left}{low:.12g}, {high:.12g}{right}"
+
+
+def _holds_bool(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_holds_bool(item) for item in value)
+    return isinstance(value, bool | np.bool_)
+
+
+def _refuse(name: str, allowed: str, value: object) -> NoReturn:
+    raise ValueError(f"{name} must be {allowed}, got {_show(value)}")
+
+
+def real(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
+    """Return `value` as a finite float between `low` and `high`.
+
+    Accepts Python and NumPy real scalars and zero-dimensional arrays. The ends belong to the range unless
+    `low_open` or `high_open` says otherwise; an infinite end never does.
+
+    Raises:
+        ValueError: for anything else: bool, str, None, complex, NaN, inf, an array with a shape.
+    """
+    allowed = f"in {_interval(low, high, low_open, high_open)}"
+    scalar = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        scalar = value.item()
+    if isinstance(scalar, bool) or not isinstance(scalar, numbers.Real):
+        _refuse(name, allowed, value)
+    try:
+        number = float(scalar)
+    except OverflowError:  # an int beyond the range of floats
+        _refuse(name, allowed, value)
+    above = low < number if low_open else low <= number
+    below = number < high if high_open else number <= high
+    if not (math.isfinite(number) and above and below):
+        _refuse(name, allowed, value)
+    return number
+
+
+def integer(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+    """Return `value` as an int between `low` and `high`, both included (None: no limit on that side).
+
+    Raises:
+        ValueError: for anything but a Python or NumPy integer: a float is refused even when it is whole.
+    """
+    if low is not None and high is not None:
+        allowed = f"an integer in [{low}, {high}]"
+    elif low is not None:
+        allowed = f"an integer >= {low}"
+    elif high is not None:
+        allowed = f"an integer <= {high}"
+    else:
+        allowed = "an integer"
+    scalar = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        scalar = value.item()
+    if isinstance(scalar, bool) or not isinstance(scalar, numbers.Integral):
+        _refuse(name, allowed, value)
+    number = int(scalar)
+    if (low is not None and number < low) or (high is not None and number > high):
+        _refuse(name, allowed, value)
+    return number
+
+
+def probability(name: str, value: Any) -> float:
+    """Return `value` as a float in [0, 1].
+
+    Raises:
+        ValueError: for anything else.
+    """
+    return real(name, value, 0.0, 1.0)
+
+
+def generator(name: str, rng: Any) -> np.random.Generator:
+    """Return `rng` if it is a ``numpy.random.Generator``.
+
+    Raises:
+        ValueError: for anything else, a seed included: hidden randomness is not repeatable.
+    """
+    if not isinstance(rng, np.random.Generator):
+        _refuse(name, "a numpy.random.Generator, for example numpy.random.default_rng(0)", rng)
+    return rng
+
+
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """Return `value` if it is one of the strings in `options`.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    if not isinstance(value, str) or value not in options:
+        _refuse(name, "one of " + ", ".join(f'"{option}"' for option in options), value)
+    return str(value)
+
+
+def array(
+    name: str,
+    value: Any,
+    *,
+    ndim: int | None = None,
+    shape: tuple[int, ...] | None = None,
+    min_size: int = 0,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> NDArray[np.float64]:
+    """Return `value` as a float64 array of finite numbers.
+
+    `ndim` or `shape` fixes the dimensions, `min_size` the least number of elements, and `low`, `high`,
+    `low_open`, `high_open` the range of every element, as in `real`. A scalar becomes a zero-dimensional
+    array. The result may share memory with `value`.
+
+    Raises:
+        ValueError: for text, None, booleans, complex numbers, ragged lists, NaN, inf, or a wrong shape.
+    """
+    allowed = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
+    try:
+        raw = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError):  # ragged lists; objects that refuse conversion
+        _refuse(name, allowed, value)
+    if raw.dtype.kind not in "fiu" and raw.size > 0:
+        _refuse(name, allowed, value)
+    if ndim is not None and raw.ndim != ndim:
+        _refuse(name, f"an array with {ndim} dimension{'' if ndim == 1 else 's'}", value)
+    if shape is not None and raw.shape != shape:
+        _refuse(name, f"an array of shape {shape}", value)
+    if raw.size < min_size:
+        _refuse(name, f"an array of at least {min_size} element{'' if min_size == 1 else 's'}", value)
+    if _holds_bool(value):  # numpy would turn [0.5, True] into numbers
+        _refuse(name, allowed, value)
+    numbers_ = raw.astype(np.float64, copy=False)
+    good = np.isfinite(numbers_)
+    good &= numbers_ > low if low_open else numbers_ >= low
+    good &= numbers_ < high if high_open else numbers_ <= high
+    if not good.all():
+        first = numbers_.reshape(-1)[int(np.argmin(good.reshape(-1)))]
+        raise ValueError(f"{name} must be {allowed}, got an element {first.item()!r}")
+    return numbers_
+
+
+def bits(name: str, value: Any) -> NDArray[np.int8]:
+    """Return `value`, a bool or an array of 0/1 (integers, floats or booleans), as int8 of the same shape.
+
+    Raises:
+        ValueError: for anything but zeros and ones.
+    """
+    allowed = "an array of zeros and ones"
+    try:
+        raw = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError):
+        _refuse(name, allowed, value)
+    if raw.size > 0 and (raw.dtype.kind not in "biuf" or not ((raw == 0) | (raw == 1)).all()):
+        _refuse(name, allowed, value)
+    return raw.astype(np.int8)

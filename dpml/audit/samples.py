@@ -1,0 +1,201 @@
+r"""Lower bounds on epsilon from samples.
+
+Run a mechanism many times on D and many times on a neighbour D', and let a fixed test guess each time which it was.
+Let alpha be its false positive rate (it says D, but the data were D') and beta its false negative rate.
+$(\varepsilon, \delta)$-privacy limits both, by its definition for the event "the test says D" and, with D and D'
+exchanged, for the complement:
+
+.. math::
+
+    1 - \beta \le e^\varepsilon \alpha + \delta, \qquad 1 - \alpha \le e^\varepsilon \beta + \delta .
+
+Theorem. Let $\bar\alpha$ and $\bar\beta$ be upper confidence limits, each wrong with probability at most $\eta/2$. Then
+with probability at least $1 - \eta$ the mechanism's true epsilon (at this delta, for this pair) is at least
+
+.. math::
+
+    \max\Bigl(0,\ \log\frac{1 - \bar\beta - \delta}{\bar\alpha},\ \log\frac{1 - \bar\alpha - \delta}{\bar\beta}\Bigr).
+
+Proof. With probability at least $1 - \eta$ both limits hold (union bound). Then
+$1 - \bar\beta \le 1 - \beta \le e^\varepsilon\alpha + \delta \le e^\varepsilon\bar\alpha + \delta$, which is the first
+bound, and the second is the mirror image. No further share of $\eta$ is spent on taking the larger one, since both
+follow from the same two limits.
+
+The limits are those of Clopper and Pearson: exact for every number of samples. They are above 0 for a finite number of
+samples, so the bound is always finite: with N runs on each side nothing above about log(N / log(2/eta)) can be shown,
+however bad the mechanism is.
+
+What it needs: independent runs, and a test that was fixed before these runs were seen. A bound above a claimed epsilon
+refutes the claim; a bound below it proves nothing. The neighbouring relation is whatever D and D' are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import betainccinv, betaincinv
+
+from dpml import arguments
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Evidence", "clopper_pearson", "epsilon_lower_bound", "epsilon_lower_bound_from_scores"]
+
+_MOST_THRESHOLDS = 1000  # candidates tried on the first half; more would only slow the search down
+
+
+class Evidence(NamedTuple):
+    """With probability `confidence` over the runs, the true epsilon at `delta` is at least `epsilon_at_least`.
+
+    The four counts are the evidence itself: of `positives` runs on D the test called `true_positives` "D", and of
+    `negatives` runs on D' it called `false_positives` "D".
+
+    Source: the theorem at the head of this module.
+    """
+
+    epsilon_at_least: float
+    delta: float
+    confidence: float
+    true_positives: int
+    positives: int
+    false_positives: int
+    negatives: int
+
+
+def clopper_pearson(successes: int, *, trials: int, confidence: float) -> tuple[float, float]:
+    """Return the exact two-sided confidence interval (low, high) of a success probability.
+
+    Each side is wrong with probability at most (1 - confidence)/2, so the interval with at most 1 - confidence,
+    for every number of trials and every true probability.
+
+    Raises:
+        ValueError: if trials is not an integer >= 1, successes not one in [0, trials], or confidence not in (0, 1).
+
+    Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
+    """
+    trials = arguments.integer("trials", trials, 1, 2**53)
+    successes = arguments.integer("successes", successes, 0, trials)
+    confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
+    tail = (1.0 - confidence) / 2.0
+    low = 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, tail))
+    return low, float(_upper_limit(np.asarray(successes), trials, tail))
+
+
+def epsilon_lower_bound(
+    *,
+    true_positives: int,
+    positives: int,
+    false_positives: int,
+    negatives: int,
+    delta: float,
+    confidence: float,
+) -> Evidence:
+    """Return how large epsilon must be at least, with probability `confidence` over the runs.
+
+    Each of the two error rates gets an exact one-sided upper limit that is wrong with probability at most
+    (1 - confidence)/2; both directions of the definition of privacy are then used. Never negative and never infinite
+    (see the head of this module). A test that guesses worse than a coin gives 0: exchange its answers, before looking
+    at the counts. The neighbouring relation is that of the two datasets.
+
+    Raises:
+        ValueError: if positives or negatives is not an integer >= 1, true_positives not one in [0, positives],
+            false_positives not one in [0, negatives], delta not in [0, 1] or confidence not in (0, 1).
+
+    Source: M. Jagielski, J. Ullman and A. Oprea, "Auditing differentially private machine learning", NeurIPS 2020,
+    here with delta and in both directions; the proof is at the head of this module.
+    """
+    positives = arguments.integer("positives", positives, 1, 2**53)
+    negatives = arguments.integer("negatives", negatives, 1, 2**53)
+    true_positives = arguments.integer("true_positives", true_positives, 0, positives)
+    false_positives = arguments.integer("false_positives", false_positives, 0, negatives)
+    delta = arguments.probability("delta", delta)
+    confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
+    bound = _bound(
+        np.asarray(positives - true_positives), positives, np.asarray(false_positives), negatives, delta, confidence
+    )
+    return Evidence(float(bound), delta, confidence, true_positives, positives, false_positives, negatives)
+
+
+def epsilon_lower_bound_from_scores(
+    scores: ArrayLike,
+    *,
+    scores_neighbour: ArrayLike,
+    delta: float,
+    confidence: float,
+    rng: np.random.Generator,
+) -> Evidence:
+    """Return how large epsilon must be at least, from one score per run: `scores` on D, `scores_neighbour` on D'.
+
+    The test is "score >= threshold" or "score < threshold". Threshold and direction are chosen on a random half of
+    the runs, where they give the largest bound; the result is computed on the other half alone, for which the test is
+    fixed. So the confidence is honest, which it would not be on the same half. `rng` splits the runs.
+
+    Raises:
+        ValueError: if scores or scores_neighbour is not a one-dimensional array of at least two finite numbers,
+            delta is not in [0, 1], confidence not in (0, 1) or rng not a Generator.
+
+    Source: as `epsilon_lower_bound`; sample splitting.
+    """
+    on_d = arguments.array("scores", scores, ndim=1, min_size=2)
+    on_neighbour = arguments.array("scores_neighbour", scores_neighbour, ndim=1, min_size=2)
+    delta = arguments.probability("delta", delta)
+    confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
+    rng = arguments.generator("rng", rng)
+    on_d, on_neighbour = rng.permutation(on_d), rng.permutation(on_neighbour)
+    half_d, half_neighbour = on_d.size // 2, on_neighbour.size // 2
+    threshold, above = _best_test(on_d[:half_d], on_neighbour[:half_neighbour], delta, confidence)
+    on_d, on_neighbour = on_d[half_d:], on_neighbour[half_neighbour:]
+    true_positives = int(np.count_nonzero((on_d >= threshold) == above))
+    false_positives = int(np.count_nonzero((on_neighbour >= threshold) == above))
+    return epsilon_lower_bound(
+        true_positives=true_positives,
+        positives=on_d.size,
+        false_positives=false_positives,
+        negatives=on_neighbour.size,
+        delta=delta,
+        confidence=confidence,
+    )
+
+
+def _best_test(
+    on_d: NDArray[np.float64], on_neighbour: NDArray[np.float64], delta: float, confidence: float
+) -> tuple[float, bool]:
+    """The threshold, and whether "D" is said at or above it, with the largest bound on these runs."""
+    thresholds = np.unique(np.concatenate([on_d, on_neighbour]))
+    if thresholds.size > _MOST_THRESHOLDS:
+        thresholds = thresholds[np.linspace(0, thresholds.size - 1, _MOST_THRESHOLDS).astype(np.intp)]
+    below_d = np.searchsorted(np.sort(on_d), thresholds)  # how many scores are < threshold
+    below_neighbour = np.searchsorted(np.sort(on_neighbour), thresholds)
+    n_d, n_neighbour = on_d.size, on_neighbour.size
+    said_above = _bound(below_d, n_d, n_neighbour - below_neighbour, n_neighbour, delta, confidence)
+    said_below = _bound(n_d - below_d, n_d, below_neighbour, n_neighbour, delta, confidence)
+    above = bool(said_above.max() >= said_below.max())
+    return float(thresholds[int(np.argmax(said_above if above else said_below))]), above
+
+
+def _bound(
+    misses: NDArray[np.intp],
+    positives: int,
+    false_alarms: NDArray[np.intp],
+    negatives: int,
+    delta: float,
+    confidence: float,
+) -> NDArray[np.float64]:
+    """The bound of the theorem for arrays of counts."""
+    tail = (1.0 - confidence) / 2.0
+    beta = _upper_limit(misses, positives, tail)
+    alpha = _upper_limit(false_alarms, negatives, tail)
+    first = np.log(np.maximum(1.0 - beta - delta, math.ulp(0.0))) - np.log(alpha)
+    second = np.log(np.maximum(1.0 - alpha - delta, math.ulp(0.0))) - np.log(beta)
+    bound: NDArray[np.float64] = np.maximum(0.0, np.maximum(first, second))
+    return bound
+
+
+def _upper_limit(successes: NDArray[np.intp], trials: int, tail: float) -> NDArray[np.float64]:
+    """The one-sided Clopper-Pearson limit: wrong with probability at most `tail`; above 0, and 1 if all succeed."""
+    some_failed = np.minimum(successes, trials - 1)
+    limit = betainccinv(some_failed + 1.0, trials - some_failed, tail)
+    return np.where(successes == trials, 1.0, limit)

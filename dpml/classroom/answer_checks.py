@@ -1,0 +1,227 @@
+"""Checks of answers that are a value: a number, a choice, a counterexample, a written argument."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpml import arguments
+from dpml.classroom.comparison import as_finite, close, difference, size_hint, unwrap
+from dpml.classroom.runs import quiet
+from dpml.classroom.verdict import (
+    Mistake,
+    NotYet,
+    explained,
+    kind,
+    not_written,
+    passed,
+    shown,
+)
+
+
+def number(
+    answer: Any,
+    *,
+    expected: float,
+    name: str,
+    mistakes: Iterable[Mistake] = (),
+    hint: str = "",
+    rel: float = 1e-6,
+    abs: float = 0.0,
+) -> None:
+    """Pass if `answer` is one real number within abs + rel*|expected| of `expected`.
+
+    Python and numpy scalars, fractions, and arrays or tensors of one element count as numbers; text,
+    truth values, nan, infinity and longer arrays do not. `mistakes` hold wrong values, or predicates on
+    the answer. The message never holds the expected value.
+
+    Raises:
+        NotYet: if the answer is not that number.
+        ValueError: if the item is ill-posed: a mistake that is right, a text that gives the value away.
+    """
+    want = arguments.real("expected", expected)
+    rel = arguments.real("rel", rel, 0.0)
+    abs = arguments.real("abs", abs, 0.0)
+    mistakes = tuple(mistakes)
+    _refuse_ill_posed(mistakes, hint, want, rel=rel, abs=abs)
+    if answer is Ellipsis:
+        not_written(name)
+    came = as_finite(answer)
+    if isinstance(came, str):
+        raise NotYet(f"{name}: your answer {came}. Expected is one finite real number.")
+    if close(came, want, rel=rel, abs=abs):
+        passed(name, "your number agrees with the exact value")
+        return
+    echo = f" {shown(came)}"
+    if any(form in echo for form in _forms(want)):
+        echo = ""
+    # A mistake is recognised a little more loosely than the right answer, for rounded numbers.
+    found = _diagnosis(came, mistakes, rel=max(rel, 1e-4), abs=abs)
+    raise NotYet(f"{name}: your answer{echo} {found or f'{size_hint(came, want)}. {hint}'.rstrip()}")
+
+
+def _forms(value: float) -> set[str]:
+    # The sign is left out: "-0.5" also shows 0.5.
+    size = math.fabs(value)
+    forms = {repr(size), str(np.float32(size)), f"{100 * size:.3g}%"}
+    forms |= {f"{size:.{digits}g}" for digits in range(3, 18)}
+    forms |= {f"{size:.{digits}f}" for digits in range(2, 13) if size >= 0.01}
+    return forms
+
+
+def _refuse_ill_posed(mistakes: Sequence[Mistake], hint: str, want: float, *, rel: float, abs: float) -> None:
+    telling = {form for form in _forms(want) if len(form.lstrip("0.").replace(".", "")) >= 3}
+    for text in (hint, *(mistake.diagnosis for mistake in mistakes)):
+        if any(form in text for form in telling):
+            raise ValueError(f"a message must not give the expected value away, got {text!r}")
+    for mistake in mistakes:
+        if not callable(mistake.wrong) and close(float(mistake.wrong), want, rel=max(rel, 1e-4), abs=abs):
+            raise ValueError(f"a mistake must differ from the expected value, got {mistake.diagnosis!r}")
+
+
+def _diagnosis(answer: Any, mistakes: Iterable[Mistake], *, rel: float, abs: float) -> str:
+    """The diagnosis of the first mistake that the answer shows, written to follow "your answer"."""
+    for mistake in mistakes:
+        if callable(mistake.wrong):
+            made = _holds(mistake.wrong, answer)
+        else:
+            made = not difference(answer, mistake.wrong, rel=rel, abs=abs)
+        if made:
+            return f"shows a known mistake: {mistake.diagnosis}"
+    return ""
+
+
+def _holds(predicate: Callable[[Any], Any], answer: Any) -> bool:
+    try:
+        return bool(predicate(answer))
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
+        return False  # a predicate that cannot read the answer does not recognise it
+
+
+def choice(
+    answer: Any,
+    *,
+    expected: Any,
+    options: Iterable[Any],
+    name: str,
+    mistakes: Iterable[Mistake] = (),
+    hint: str = "",
+) -> None:
+    """Pass if `answer` is `expected`, one of `options` (numbers, text, truth values or None).
+
+    Numbers are compared by value, text without regard to case and spaces; True is not 1.
+
+    Raises:
+        NotYet: if the answer is another option, or none.
+        ValueError: if `expected` is not among the options, or there is only one.
+    """
+    allowed = list(options)
+    keys = [_key(option) for option in allowed]
+    if _key(expected) not in keys or len(set(keys)) < 2:
+        raise ValueError(f"options must hold the expected answer and another one, got {shown(allowed)}")
+    if answer is Ellipsis:
+        not_written(name)
+    if _key(answer) not in keys:
+        raise NotYet(f"{name}: {shown(answer)} is not among the possible answers. Give {_listed(allowed)}.")
+    if _key(answer) == _key(expected):
+        passed(name, f"right, out of {len(allowed)} possible answers")
+        return
+    for mistake in mistakes:
+        if _holds(mistake.wrong, answer) if callable(mistake.wrong) else _key(mistake.wrong) == _key(answer):
+            raise NotYet(f"{name}: {shown(answer)} is not right: {mistake.diagnosis}")
+    raise NotYet(f"{name}: {shown(answer)} is not right. {hint}".rstrip())
+
+
+def _key(value: Any) -> tuple[str, object]:
+    plain = unwrap(value)
+    if isinstance(plain, str):
+        return "text", " ".join(plain.casefold().split())
+    if plain is None or isinstance(plain, (bool, np.bool_)):
+        return type(plain).__name__.rstrip("_"), plain
+    finite = as_finite(plain)
+    return ("other", id(value)) if isinstance(finite, str) else ("number", finite)
+
+
+def _listed(options: list[Any]) -> str:
+    whole = [o for o in options if isinstance(o, int) and not isinstance(o, bool)]
+    if len(whole) == len(options) and whole == list(range(whole[0], whole[0] + len(whole))):
+        return f"a whole number from {whole[0]} to {whole[-1]}"
+    if len(options) > 8:
+        return f"one of the {len(options)} answers named in the question"
+    return "one of " + ", ".join(shown(option, width=25) for option in options)
+
+
+def counterexample(
+    answer: Any,
+    *,
+    test: Callable[[Any], str | None],
+    name: str,
+    mistakes: Iterable[Mistake] = (),
+) -> None:
+    """Pass if `answer` refutes the false claim that `test` knows.
+
+    `test(answer)` returns None if the answer refutes the claim, else a sentence that says why not; a
+    ValueError or TypeError in it means that the answer is outside the domain of the claim.
+
+    Raises:
+        NotYet: if the answer does not refute the claim.
+        ValueError: if `test` returns neither None nor a sentence.
+    """
+    if answer is Ellipsis or answer is None:
+        not_written(name)
+    try:
+        with quiet():
+            verdict = test(copy.deepcopy(answer))
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        verdict = f"it is not an input that the claim speaks of: {explained(error)}"
+    if verdict is not None and not isinstance(verdict, str):
+        raise ValueError(f"test must return None or a sentence, got {kind(verdict)}")
+    if verdict is None:
+        passed(name, f"{shown(answer)} refutes the claim")
+        return
+    found = _diagnosis(answer, mistakes, rel=1e-6, abs=1e-12)
+    raise NotYet(f"{name}: {shown(answer)} {found or 'does not refute the claim: ' + verdict}")
+
+
+def argument(
+    text: Any,
+    *,
+    name: str,
+    minimum_words: int,
+    must_mention: Mapping[str, Iterable[str]],
+    rubric: Sequence[str],
+) -> None:
+    """Pass if `text` has enough words and mentions each notion; then print the rubric to compare with.
+
+    `must_mention` maps a notion to the beginnings of the words that count as naming it, for example
+    ``{"neighbouring datasets": ["neighbour", "neighbor", "adjacent"]}``. Nothing here grades the argument,
+    and the line of success says so.
+
+    Raises:
+        NotYet: if the text is missing, too short, or silent on a notion.
+    """
+    minimum_words = arguments.integer("minimum_words", minimum_words, 1)
+    if text is Ellipsis or text is None:
+        not_written(name)
+    if not isinstance(text, str):
+        raise NotYet(f"{name}: your answer is {kind(text)}; write your argument between triple quotes.")
+    words = len(re.findall(r"[^\W_]+", text))
+    if words == 0 or " ".join(text.casefold().split()).strip("*. ") == "write your answer here":
+        not_written(name)
+    if words < minimum_words:
+        raise NotYet(f"{name}: your argument has {words} words. Use at least {minimum_words}: say why, not only what.")
+    silent = [notion for notion, stems in must_mention.items() if not any(_mentions(text, s) for s in stems)]
+    if silent:
+        raise NotYet(f"{name}: your argument does not mention {' or '.join(silent)}, which the step needs.")
+    passed(name, "length and notions only; the argument itself is yours to compare with these points:")
+    for point in rubric:
+        print(f"  - {point}")
+
+
+def _mentions(text: str, stem: str) -> bool:
+    return re.search(r"(?<!\w)" + re.escape(stem), text, re.IGNORECASE) is not None

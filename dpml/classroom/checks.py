@@ -1,0 +1,43 @@
+"""Checks that answer at once: is this right, and if not, which mistake is it?
+
+An item of an exercise is a small function in ``dpml/exercises/<slug>.py`` that hands the student's answer,
+a slow reference and the typical mistakes to one of these::
+
+    from dpml.classroom import checks
+
+    def check_scale(answer):
+        checks.number(
+            answer,
+            expected=sensitivity / epsilon,
+            name="scale",
+            mistakes=[checks.Mistake(sensitivity * epsilon, "a smaller epsilon needs more noise, not less.")],
+        )
+
+A locked cell of the notebook calls ``items.check_scale(scale)``. It prints one line that starts with a tick,
+or raises `NotYet`, which Jupyter shows as one plain sentence.
+
+number            one real number                   choice           one of several answers
+function          a function, against a reference   properties       a function, against stated properties
+mechanism         a private mechanism, by sampling  exact_mechanism  a private mechanism, by its probabilities
+counterexample    an input that refutes a claim     argument         two sentences, compared with a rubric
+
+Every message says what was tested, what came and which property was expected, never the right value.
+"""
+
+from dpml.classroom.answer_checks import argument, choice, counterexample, number
+from dpml.classroom.function_checks import function, properties
+from dpml.classroom.privacy_checks import exact_mechanism, mechanism
+from dpml.classroom.verdict import Mistake, NotYet
+
+__all__ = [
+    "Mistake",
+    "NotYet",
+    "argument",
+    "choice",
+    "counterexample",
+    "exact_mechanism",
+    "function",
+    "mechanism",
+    "number",
+    "properties",
+]

@@ -1,0 +1,88 @@
+"""The style of the matplotlib figures, and how one is shown: as an image, with a sentence for a screen reader."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+from dpml.classroom.marks import COLOURS, DASHES, Role
+
+_STYLE: Any = {
+    "figure.figsize": (6.4, 3.6),
+    "figure.facecolor": "white",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "semibold",
+    "axes.titlesize": 13,
+    "axes.labelsize": 12,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "legend.frameon": False,
+    "legend.fontsize": 12,
+    "font.size": 12,
+    "lines.linewidth": 2,
+    "image.cmap": "gray_r",
+    "svg.hashsalt": "dpml",
+    "svg.fonttype": "path",
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Within this context matplotlib draws in the style of the course."""
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(_STYLE):
+        yield
+
+
+def look(role: Role) -> dict[str, Any]:
+    """Colour and dash pattern of a role, as keywords for `Axes.plot`; the same as in the explorers.
+
+    Raises:
+        ValueError: for an unknown role.
+    """
+    if role not in COLOURS:
+        raise ValueError(f"role must be one of {list(COLOURS)}, got {role!r}")
+    dash = DASHES[role]
+    return {"color": COLOURS[role], "linestyle": (0, dash) if dash else "-"}
+
+
+class Shown:
+    """A finished figure: `alt` is the sentence that says what it shows, with its numbers."""
+
+    def __init__(self, svg: str, alt: str) -> None:
+        self.svg = svg
+        self.alt = alt
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(self.svg.encode()).decode()
+        return f'<img class="dpml-figure" alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{data}">'
+
+    def __repr__(self) -> str:
+        return f"Figure: {self.alt}"
+
+
+def show(figure: Any, *, alt: str) -> Shown:
+    """Closes a matplotlib figure and returns it as an image whose alternative text is `alt`.
+
+    Raises:
+        ValueError: when `alt` is not a sentence of at least five words.
+    """
+    import matplotlib.pyplot as plt
+
+    if not isinstance(alt, str) or len(alt.split()) < 5:
+        raise ValueError(
+            f"alt must be a sentence of at least five words that says what the figure shows, got {alt!r}"
+        )
+    buffer = io.StringIO()
+    with plt.rc_context(_STYLE):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+    text = buffer.getvalue()
+    return Shown(text[text.index("<svg") :], alt)

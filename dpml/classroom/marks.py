@@ -1,0 +1,178 @@
+"""What a figure of the course is made of: axes that hold still, a frame for each state, and a few marks.
+
+A mark has a role, not a colour. The role says what the mark means, and the same meaning looks the same in every
+chapter: dataset D is blue and solid, its neighbour D' is vermillion and dashed, a guarantee is a black line, a
+measurement is black dots. Nothing is told by colour alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+Role = Literal["D", "D'", "guarantee", "measured", "source", "muted"]
+Scale = Literal["linear", "log"]
+Anchor = Literal["start", "middle", "end"]
+Numbers = Sequence[float] | NDArray[Any]
+
+BLACK, BLUE, VERMILLION, GREY = "#000000", "#0072B2", "#D55E00", "#666666"
+
+COLOURS: dict[Role, str] = {
+    "D": BLUE,
+    "D'": VERMILLION,
+    "guarantee": BLACK,
+    "measured": BLACK,
+    "source": VERMILLION,
+    "muted": GREY,
+}
+
+# Dash lengths in widths of the line, so that the SVG and the matplotlib figures agree.
+DASHES: dict[Role, tuple[float, ...]] = {
+    "D": (),
+    "D'": (4.0, 2.0),
+    "guarantee": (),
+    "measured": (1.0, 1.6),
+    "source": (7.0, 2.0, 1.5, 2.0),
+    "muted": (2.0, 1.5),
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: its title with the unit, its fixed range, its scale, and (optional) its ticks.
+
+    Raises:
+        ValueError: for an empty, reversed or infinite range, or a logarithmic range that reaches 0.
+    """
+
+    title: str
+    low: float
+    high: float
+    scale: Scale = "linear"
+    ticks: Sequence[tuple[float, str]] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(
+                f"low must be below high on the axis {self.title!r}, got {self.low} and {self.high}"
+            )
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+            raise ValueError(f"low and high must be finite on the axis {self.title!r}, got {self.low} and {self.high}")
+        if self.scale == "log" and not self.low > 0:
+            raise ValueError(
+                f"low must be in (0, inf) on the logarithmic axis {self.title!r}, got {self.low}"
+            )
+
+
+@dataclass(frozen=True)
+class Axes:
+    """A panel: a horizontal and a vertical axis. They hold still while the reader moves a control."""
+
+    x: Axis
+    y: Axis
+
+
+def _as_many(**values: Numbers) -> None:
+    if len({len(v) for v in values.values()}) != 1:
+        got = ", ".join(f"{name}: {len(v)}" for name, v in values.items())
+        raise ValueError(f"{' and '.join(values)} must have as many values as each other, got {got}")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve through the points (x, y), with an optional direct label placed at the point `at`."""
+
+    x: Numbers
+    y: Numbers
+    role: Role
+    label: str | None = None
+    at: tuple[float, float] | None = None
+    anchor: Anchor = "start"
+    panel: int = 0
+
+    def __post_init__(self) -> None:
+        _as_many(x=self.x, y=self.y)
+
+
+@dataclass(frozen=True)
+class Area:
+    """The region between two curves over the same x, filled lightly in the colour of its role."""
+
+    x: Numbers
+    low: Numbers
+    high: Numbers
+    role: Role
+    label: str | None = None
+    at: tuple[float, float] | None = None
+    anchor: Anchor = "start"
+    panel: int = 0
+
+    def __post_init__(self) -> None:
+        _as_many(x=self.x, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Dots at the points (x, y): circles, and squares for the neighbour D'."""
+
+    x: Numbers
+    y: Numbers
+    role: Role
+    label: str | None = None
+    at: tuple[float, float] | None = None
+    anchor: Anchor = "start"
+    panel: int = 0
+
+    def __post_init__(self) -> None:
+        _as_many(x=self.x, y=self.y)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A straight line across the whole panel at one x or at one y (exactly one of the two)."""
+
+    role: Role
+    x: float | None = None
+    y: float | None = None
+    label: str | None = None
+    at: tuple[float, float] | None = None
+    anchor: Anchor = "start"
+    panel: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.x is None) == (self.y is None):
+            raise ValueError(f"exactly one of x and y must be given to Rule, got x={self.x} and y={self.y}")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A word in the figure, at the point (x, y)."""
+
+    x: float
+    y: float
+    text: str
+    role: Role = "muted"
+    anchor: Anchor = "start"
+    panel: int = 0
+
+
+Mark = Line | Area | Points | Rule | Text
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One state of a figure.
+
+    `title` is the finding in this state, with its numbers. `readout` is one line with the current values. `table`
+    holds the numbers behind the figure as (header, rows) of text. The marks of all states of an explorer have the
+    same kinds, roles and panels in the same order; a mark that a state does not need has no points.
+    """
+
+    title: str
+    marks: Sequence[Mark]
+    readout: str
+    table: tuple[Sequence[str], Sequence[Sequence[str]]]

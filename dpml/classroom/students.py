@@ -1,0 +1,268 @@
+"""Students' copies of the exercise notebooks: everything but the solutions.
+
+An exercise notebook holds its solutions between markers, each alone on its line:
+
+    ### BEGIN SOLUTION              ### BEGIN HIDDEN TESTS
+    ### END SOLUTION                ### END HIDDEN TESTS
+
+In a text cell they may also be comments, ``<!-- BEGIN SOLUTION -->``. A region of a code cell becomes one
+line that raises NotImplementedError, a region of a text cell one line that invites an answer, and hidden
+tests go. A solution cell of nbgrader without markers is a solution as a whole, as it is for nbgrader. A
+module-level answer keeps a shape by a line above its region, such as ``epsilon = ...``.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import copy
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+CODE_STUB = 'raise NotImplementedError("write your answer here")'
+TEXT_STUB = "*Write your answer here.*"
+
+Status = Literal["written", "kept"]
+
+_WORDS = r"(BEGIN|END)\s+(SOLUTION|HIDDEN\s+TESTS)"
+_MARKER = re.compile(rf"\s*#+\s*{_WORDS}\s*$", re.IGNORECASE)
+_TEXT_MARKER = re.compile(rf"\s*(?:#+\s*{_WORDS}|<!--+\s*{_WORDS}\s*--+>)\s*$", re.IGNORECASE)
+# Whatever looks like a marker and is none: guessing here would leak a solution.
+_SUSPECT = re.compile(
+    r"\b(?:BEGIN|END)[\W_]*(?:SOLUTION|HIDDEN[\W_]*TEST)|(?i:(?:#|<!--)\W*(?:begin|end)\W+(?:solution|hidden))"
+)
+
+_KEPT_NOTEBOOK_METADATA = ("kernelspec", "language_info")
+_KEPT_CELL_METADATA = ("nbgrader", "tags", "editable", "deletable")
+_KEPT_NBGRADER = ("grade", "grade_id", "locked", "points", "schema_version", "solution", "task", "cell_type")
+_BOOK_TAGS = ("hide-input", "hide-cell", "hide-output", "remove-input", "remove-cell", "remove-output")
+
+_README = """# Your copies
+
+The notebooks in this folder are yours: change them as you like. The chapters lie here, their exercises
+in `exercises/`. Write each answer where the notebook says so, run the cell, then run the check below it.
+
+`python3 course.py lab` adds what is missing and never overwrites a file. To start a notebook afresh,
+rename or delete your copy and run the command again.
+"""
+
+
+class _Split(NamedTuple):
+    kept: list[str]  # the lines of the student's cell
+    removed: list[str]  # the lines of solutions and hidden tests
+    solution: bool  # whether the cell held a solution
+
+
+def make_student_version(notebook: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+    """A copy of the notebook (nbformat 4, as parsed JSON) without solutions, hidden tests and outputs.
+
+    Ids, nbgrader's metadata and tags stay, except for the tags that fold a solution away in the book. Other
+    metadata goes, and so does an attachment that only a solution used. `name` is used in messages.
+
+    Raises:
+        ValueError: naming notebook and cell, if markers are unbalanced, nested or not alone on their line, or
+            if the student's cell would not be valid Python where the source is.
+    """
+    cells = notebook.get("cells")
+    if notebook.get("nbformat") != 4 or not isinstance(cells, list):
+        raise ValueError(f"{name} must be a notebook of format 4, got format {notebook.get('nbformat')!r}")
+    student = {key: notebook[key] for key in ("nbformat", "nbformat_minor") if key in notebook}
+    metadata = notebook.get("metadata", {})
+    student["metadata"] = {k: copy.deepcopy(metadata[k]) for k in _KEPT_NOTEBOOK_METADATA if k in metadata}
+    secret = set(solution_lines(notebook, name=name))
+    student["cells"] = [
+        _student_cell(cell, _split(cell, where=_where(name, number, cell)), secret, where=_where(name, number, cell))
+        for number, cell in enumerate(cells, start=1)
+    ]
+    return student
+
+
+def solution_lines(notebook: Mapping[str, Any], *, name: str = "the notebook") -> list[str]:
+    """The stripped, non-empty lines of all solutions and hidden tests, in order: for tests of student copies.
+
+    Raises:
+        ValueError: as make_student_version does.
+    """
+    lines: list[str] = []
+    for number, cell in enumerate(notebook["cells"], start=1):
+        lines += _split(cell, where=_where(name, number, cell)).removed
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _where(name: str, number: int, cell: Mapping[str, Any]) -> str:
+    return f"{name}, cell {number}" + (f" (id {cell['id']})" if "id" in cell else "")
+
+
+def _source(cell: Mapping[str, Any]) -> list[str]:
+    source = cell.get("source", "")
+    text = source if isinstance(source, str) else "".join(source)
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _split(cell: Mapping[str, Any], *, where: str) -> _Split:
+    code = cell.get("cell_type") == "code"
+    kept: list[str] = []
+    removed: list[str] = []
+    region: list[str] = []
+    opened, marker_line, solution = "", "", False
+    for number, line in enumerate(_source(cell), start=1):
+        match = (_MARKER if code else _TEXT_MARKER).match(line)
+        if match is None:
+            if _SUSPECT.search(line):
+                raise ValueError(f"{where}: a marker must be alone on its line, got line {number}: {line.strip()!r}")
+            (region if opened else kept).append(line)
+            continue
+        edge, what = (" ".join(word.upper().split()) for word in match.groups() if word)
+        if edge == "BEGIN" and opened:
+            raise ValueError(f"{where}: BEGIN {what} in line {number} inside {opened}")
+        if edge == "END" and opened != what:
+            raise ValueError(f"{where}: END {what} in line {number} without BEGIN {what}")
+        if edge == "BEGIN":
+            opened, marker_line, region = what, line, []
+            continue
+        if what == "SOLUTION":
+            solution = True
+            kept.append(_indent(region, marker_line) + CODE_STUB if code else TEXT_STUB)
+        removed += region
+        opened = ""
+    if opened:
+        raise ValueError(f"{where}: BEGIN {opened} without END {opened}")
+    if not solution and cell.get("metadata", {}).get("nbgrader", {}).get("solution") is True:
+        return _Split([CODE_STUB if code else TEXT_STUB], removed + kept, True)
+    return _Split(kept, removed, solution)
+
+
+def _indent(region: Iterable[str], marker_line: str) -> str:
+    # That of the solution, not of its marker: a comment may stand anywhere, a statement may not.
+    lines = [line for line in region if line.strip() and not line.lstrip().startswith("#")]
+    first = lines[0] if lines else marker_line
+    return first[: len(first) - len(first.lstrip())]
+
+
+def _student_cell(cell: Mapping[str, Any], split: _Split, secret: set[str], *, where: str) -> dict[str, Any]:
+    text = "\n".join(split.kept)
+    if cell["cell_type"] == "code" and _parses("\n".join(_source(cell))) and not _parses(text):
+        raise ValueError(f"{where}: without its solution the cell is not valid Python; move the markers")
+    metadata = {k: copy.deepcopy(v) for k, v in cell.get("metadata", {}).items() if k in _KEPT_CELL_METADATA}
+    if "nbgrader" in metadata:
+        metadata["nbgrader"] = {k: v for k, v in metadata["nbgrader"].items() if k in _KEPT_NBGRADER}
+    if split.solution and "tags" in metadata:
+        metadata["tags"] = [tag for tag in metadata["tags"] if tag not in _BOOK_TAGS]
+    student = {key: copy.deepcopy(cell[key]) for key in ("id", "cell_type") if key in cell}
+    student["metadata"] = metadata
+    # The form of Jupyter: lines with their ends; not splitlines, which also splits at rarer characters.
+    student["source"] = re.findall(r"[^\n]*\n|[^\n]+", text)
+    if cell["cell_type"] == "code":
+        student |= {"execution_count": None, "outputs": []}
+    attachments = {
+        file: bundle
+        for file, bundle in cell.get("attachments", {}).items()
+        if f"attachment:{file}" in text and not _tells(bundle, secret)
+    }
+    return student | ({"attachments": copy.deepcopy(attachments)} if attachments else {})
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _tells(bundle: Mapping[str, Any], secret: set[str]) -> bool:
+    """Whether an attachment that is text, plain or in base64, holds a line of a solution."""
+    for kind, data in bundle.items():
+        if not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
+            continue
+        text = data if isinstance(data, str) else "".join(data)
+        try:
+            decoded = base64.b64decode(text, validate=True).decode("utf-8")
+        except (binascii.Error, UnicodeDecodeError, ValueError):
+            decoded = ""
+        if secret & {line.strip() for line in (text + "\n" + decoded).splitlines()}:
+            return True
+    return False
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"{path.name} must be a notebook in JSON, got: {error}") from error
+    if not isinstance(notebook, dict):
+        raise ValueError(f"{path.name} must be a notebook in JSON, got a {type(notebook).__name__}")
+    return notebook
+
+
+def _notebooks(folder: Path) -> list[Path]:
+    paths = sorted(path for path in folder.glob("*.ipynb") if path.is_file())
+    if not paths:
+        raise ValueError(f"the source folder must hold notebooks, got none in {folder}")
+    return paths
+
+
+def _put(files: Mapping[Path, str]) -> list[tuple[Path, Status]]:
+    """Write each file at once or not at all, and none that is there already."""
+    report: list[tuple[Path, Status]] = []
+    for path, text in files.items():
+        if os.path.lexists(path):
+            report.append((path, "kept"))
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            part.write_text(text, encoding="utf-8", newline="\n")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        report.append((path, "written"))
+    return report
+
+
+def _student_files(source_folder: Path, target_folder: Path) -> dict[Path, str]:
+    files = {}
+    for path in _notebooks(source_folder):
+        student = make_student_version(_read(path), name=path.name)
+        files[target_folder / path.name] = json.dumps(student, indent=1, ensure_ascii=False) + "\n"
+    return files
+
+
+def release(source_folder: str | Path, target_folder: str | Path) -> list[tuple[Path, Status]]:
+    """Write the student version of each notebook of a folder; a file that is there already is kept.
+
+    Returns the path of each student file with "written" or "kept". All notebooks are read and checked
+    before the first is written.
+
+    Raises:
+        ValueError: as make_student_version does, if there is no notebook, or if both folders are the same.
+    """
+    source, target = Path(source_folder), Path(target_folder)
+    if source.resolve() == target.resolve():
+        raise ValueError(f"target_folder must differ from source_folder, got {target_folder} for both")
+    return _put(_student_files(source, target))
+
+
+def release_course(root: str | Path, target: str | Path) -> list[tuple[Path, Status]]:
+    """Write a student's folder: the chapters, the student versions of their exercises, and a README.md.
+
+    `root` is the folder that holds ``notebooks/``. Chapters are copied as they are. Nothing that is there
+    already is overwritten, and nothing is written unless every notebook passes.
+
+    Raises:
+        ValueError: as release does.
+    """
+    notebooks, folder = Path(root) / "notebooks", Path(target)
+    if notebooks.resolve() == folder.resolve():
+        raise ValueError(f"target must differ from the folder of the sources, got {target}")
+    files = {folder / "README.md": _README}
+    for path in _notebooks(notebooks):
+        _read(path)
+        files[folder / path.name] = path.read_text(encoding="utf-8-sig")
+    files |= _student_files(notebooks / "exercises", folder / "exercises")
+    return _put(files)

@@ -1,0 +1,62 @@
+r"""Images to learn from, and neighbouring datasets.
+
+`fashion_mnist_subset` reads 10,000 + 2,000 images that come with the package. The full sets are read by
+`fashion_mnist`, `mnist`, `emnist_letters` and `cifar10`. Each of these looks for its files, in this order, in
+
+1. the `folder` that you pass, or the subfolder named below,
+2. the folder of Debian's package ``dataset-fashion-mnist`` (Fashion-MNIST only),
+3. your data folder: the environment variable ``DPML_DATA``, else ``~/.cache/dpml``,
+4. the internet, through pooch, into your data folder.
+
+A file counts only when its SHA-256 is the published one. It is downloaded under a temporary name and gets its
+own name after that check, so a broken download never passes for data.
+
+The data folder has one subfolder for each set: ``fashion-mnist``, ``mnist``, ``emnist`` and ``cifar-10``. For
+a classroom without internet, serve a filled data folder (or Debian's ``/usr/share/datasets``) from the
+lecturer's machine, ``python3 -m http.server 8000 --directory FOLDER``, and set on the students' machines
+``DPML_DATA_URL=http://LECTURER:8000``. With this variable set no other server is asked.
+
+`without_one` and `replace_one` make a neighbour of a dataset $D = (d_1, \dots, d_n)$: one record less
+(add/remove), or another record in its place (replace-one).
+"""
+
+import string
+
+from dpml.data.images import DataUnavailable, Images
+from dpml.data.neighbours import replace_one, without_one
+from dpml.data.sets import cifar10, emnist_letters, fashion_mnist, fashion_mnist_subset, mnist
+
+__all__ = [
+    "CIFAR10_CLASSES",
+    "EMNIST_LETTERS_CLASSES",
+    "FASHION_CLASSES",
+    "DataUnavailable",
+    "Images",
+    "cifar10",
+    "emnist_letters",
+    "fashion_mnist",
+    "fashion_mnist_subset",
+    "mnist",
+    "replace_one",
+    "without_one",
+]
+
+FASHION_CLASSES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+"""Names of the labels 0 to 9 of Fashion-MNIST."""
+
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+"""Names of the labels 0 to 9 of CIFAR-10."""
+
+EMNIST_LETTERS_CLASSES = tuple(string.ascii_lowercase)
+"""Names of the labels 0 to 25 of the EMNIST letters; upper and lower case share a label."""

@@ -1,0 +1,67 @@
+"""Find the files of a set on this machine, and have the missing ones downloaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dpml.data._download import download
+from dpml.data._published import File, Source, sha256
+from dpml.data.images import DataUnavailable
+
+
+def find(source: Source, *, folder: str | os.PathLike[str] | None) -> list[Path]:
+    """The files of `source`, each with the right checksum, in the order of `source.files`."""
+    given = [] if folder is None else [_existing(folder), _existing(folder) / source.folder]
+    cache = Path(os.environ.get("DPML_DATA") or "~/.cache/dpml").expanduser() / source.folder
+    found: dict[str, Path] = {}
+    missing: list[File] = []
+    reasons: list[str] = []
+    for file in source.files:
+        path, damaged = _whole(file, places=given)
+        if damaged:  # you pointed here: say so, rather than look elsewhere
+            raise DataUnavailable(
+                f"{damaged[0]} is not the {source.title} file of that name, or it is damaged: its sha256 is "
+                f"{sha256(damaged[0])}, expected {' or '.join(file.sha256)}."
+            )
+        if path is None:
+            path, damaged = _whole(file, places=[*source.system, cache])
+        if path is None:
+            missing.append(file)
+            reasons += [f"{one} is damaged" for one in damaged]
+        else:
+            found[file.name] = path
+    for done, file in enumerate(missing):
+        try:
+            found[file.name] = download(source, file=file, into=cache)
+        except DataUnavailable as error:
+            wanted = ", ".join(f"{one.name} (sha256 {one.sha256[0]})" for one in missing[done:])
+            raise DataUnavailable(
+                f"{source.title} is not on this machine and was not downloaded: {'; '.join([str(error), *reasons])}. "
+                f"To add it by hand, put {wanted} into {cache}, or pass the folder that holds them as folder=. "
+                f"Published at {' and '.join(source.urls)}."
+            ) from None  # its reasons are in the message
+    return [found[file.name] for file in source.files]
+
+
+def _whole(file: File, *, places: Iterable[Path]) -> tuple[Path | None, Sequence[Path]]:
+    """The first whole copy of `file`; where there is none, None and the damaged copies."""
+    damaged = []
+    for path in (place / file.name for place in places):
+        if path.is_file():
+            if sha256(path) in file.sha256:
+                return path, ()
+            damaged.append(path)
+    return None, damaged
+
+
+def _existing(folder: str | os.PathLike[str]) -> Path:
+    try:
+        path = Path(folder).expanduser()
+        exists = folder != "" and path.is_dir()
+    except (TypeError, ValueError, RuntimeError):  # no path at all; a null character; ~ of an unknown user
+        exists = False
+    if not exists:
+        raise ValueError(f"folder must be the path of an existing folder, got {folder!r}")
+    return path

@@ -1,0 +1,267 @@
+"""Explorers of chapter 01, What differential privacy promises."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dpml.accounting.tradeoff import fnr_lower_bound, gaussian_fnr, laplace_fnr
+from dpml.audit.samples import epsilon_lower_bound
+from dpml.classroom.explorer import Explorer, Range, Switch
+from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule
+from dpml.classroom.svg import power_of_ten
+from dpml.mechanisms import (
+    gaussian_delta,
+    gaussian_density,
+    gaussian_loss,
+    gaussian_sigma,
+    gaussian_sigma_classic_formula,
+    laplace_delta,
+    laplace_density,
+    laplace_loss,
+    randomized_response_truth_probability,
+)
+
+
+def loss_densities() -> Explorer:
+    """Two densities and their privacy loss: what an output tells about which of two datasets was used.
+
+    The shaded area is delta: how far the density under D rises above e^epsilon times the density under D'.
+    """
+    # The peaks of the Laplace densities, at 0 and 1, are points of the grid.
+    y = np.linspace(-4.0, 5.0, 91)
+
+    def draw(noise: float, epsilon: float, mechanism: str) -> Frame:
+        if mechanism == "laplace":
+            blue = laplace_density(y, center=0.0, scale=noise)
+            red = laplace_density(y, center=1.0, scale=noise)
+            loss = laplace_loss(y, scale=noise)
+            delta = laplace_delta(scale=noise, epsilon=epsilon)
+            name = f"Laplace noise of scale {noise:.3g}"
+        else:
+            blue = gaussian_density(y, center=0.0, sigma=noise)
+            red = gaussian_density(y, center=1.0, sigma=noise)
+            loss = gaussian_loss(y, sigma=noise)
+            delta = gaussian_delta(sigma=noise, epsilon=epsilon)
+            name = f"Gaussian noise of σ = {noise:.3g}"
+        top = np.minimum(blue, np.exp(epsilon) * red)
+        if delta == 0:
+            title = f"{name} keeps every loss within ±{epsilon:.3g}: it is ε-DP with ε = {epsilon:.3g}."
+        else:
+            title = f"{name} breaks ε = {epsilon:.3g} on some outputs: the shaded excess is δ = {delta:.3g}."
+        at = [int(np.argmin(np.abs(y - v))) for v in (-3, -2, -1, 0, 0.5, 1, 2, 3, 4)]
+        rows = [[f"{y[i]:.3g}", f"{blue[i]:.4f}", f"{red[i]:.4f}", f"{loss[i]:.3f}"] for i in at]
+        return Frame(
+            title=title,
+            readout=f"noise {noise:.3g}, ε = {epsilon:.3g}: δ = {delta:.4g}",
+            marks=[
+                Area(y, top, blue, "D"),
+                Line(y, blue, "D", label="D, true answer 0", at=(-3.9, 0.9)),
+                Line(y, red, "D'", label="D', true answer 1", at=(4.9, 0.9), anchor="end"),
+                Rule("guarantee", y=epsilon, label="+ε", panel=1),
+                Rule("guarantee", y=-epsilon, label="−ε", panel=1),
+                Line(y, loss, "D", label="log p(y | D) / p(y | D')", at=(4.9, 3.1), anchor="end", panel=1),
+            ],
+            table=(["output y", "density under D", "density under D'", "privacy loss"], rows),
+        )
+
+    return Explorer(
+        "loss-densities",
+        draw=draw,
+        controls=[
+            Range("noise", "noise", [0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0], 1.0),
+            Range("epsilon", "ε", [0.1, 0.25, 0.4, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0], 0.5),
+            Switch("mechanism", "Mechanism", {"laplace": "Laplace", "gaussian": "Gaussian"}, "laplace"),
+        ],
+        axes=[
+            Axes(Axis("output y", -4, 5), Axis("density", 0, 1)),
+            Axes(Axis("output y", -4, 5), Axis("privacy loss", -4, 4)),
+        ],
+    )
+
+
+def gaussian_calibration() -> Explorer:
+    """How much Gaussian noise (epsilon, delta) needs: the classic formula against the exact value."""
+    grid = np.geomspace(0.1, 30.0, 49)
+
+    # One curve serves all positions of the other slider.
+    @functools.cache
+    def curves(delta: float) -> tuple[list[float], list[float], float]:
+        exact = [gaussian_sigma(epsilon=float(e), delta=delta) for e in grid]
+        classic = [gaussian_sigma_classic_formula(epsilon=float(e), delta=delta) for e in grid]
+
+        def excess(epsilon: float) -> float:
+            formula = gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
+            return formula - gaussian_sigma(epsilon=epsilon, delta=delta)
+
+        return exact, classic, float(brentq(excess, 1.0, 60.0))
+
+    def draw(log_delta: int, epsilon: float) -> Frame:
+        delta = 10.0**log_delta
+        exact, classic, false_from = curves(delta)
+        needed = gaussian_sigma(epsilon=epsilon, delta=delta)
+        printed = gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
+        true_delta = gaussian_delta(sigma=printed, epsilon=epsilon)
+        beyond = [e for e in grid if e >= false_from]
+        region = np.array([false_from, *beyond]) if false_from < 30 else np.array([])
+        rows = [
+            [f"{e:.3g}", f"{s:.4g}", f"{c:.4g}", f"{gaussian_delta(sigma=c, epsilon=float(e)):.3g}"]
+            for e, s, c in list(zip(grid, exact, classic, strict=True))[::6]
+        ]
+        verdict = f"the classic σ = {printed:.3g} really has δ = {true_delta:.2g}, " + (
+            f"{true_delta / delta:.3g} times the promise." if true_delta > delta else "within the promise."
+        )
+        return Frame(
+            title=f"At δ = {power_of_ten(log_delta)}, the classic formula falls short for ε above {false_from:.3g}.",
+            readout=f"At ε = {epsilon:.3g}: exact σ = {needed:.4g}; {verdict}",
+            marks=[
+                Area(region, np.full(len(region), 0.1), np.full(len(region), 100.0), "source"),
+                Rule("muted", x=1.0, label="proved only for ε < 1", at=(1.06, 0.125)),
+                Line(grid, exact, "guarantee", label="exact", at=(0.2, exact[0] * 0.17)),
+                Line(grid, classic, "source", label="classic formula", at=(0.16, classic[0] * 1.15)),
+                Points([epsilon], [needed], "measured"),
+                Points([epsilon], [printed], "D'"),
+            ],
+            table=(["ε", "exact σ", "classic σ", "true δ of the classic σ"], rows),
+        )
+
+    return Explorer(
+        "gaussian-calibration",
+        draw=draw,
+        controls=[
+            Range("log_delta", "log₁₀ δ", [-12, -10, -9, -8, -7, -6, -5, -4, -3, -2], -5, form="{}"),
+            Range(
+                "epsilon",
+                "ε",
+                [0.1, 0.2, 0.5, 0.9, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0],
+                20.0,
+                scale="log",
+            ),
+        ],
+        axes=Axes(Axis("ε", 0.1, 30, "log"), Axis("σ (noise over sensitivity)", 0.1, 100, "log")),
+    )
+
+
+def error_region() -> Explorer:
+    """The errors (FPR, FNR) that an attacker can reach against an (epsilon, delta)-DP mechanism."""
+    fpr = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 60)])
+
+    @functools.cache
+    def frontier(epsilon: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
+        corner = (1 - delta) / (1 + np.exp(epsilon))
+        x = np.sort(np.append(fpr, corner))
+        return x, np.array([fnr_lower_bound(float(a), epsilon=epsilon, delta=delta) for a in x])
+
+    def draw(epsilon: float, delta: float, mechanism: str) -> Frame:
+        x, bound = frontier(epsilon, delta)
+        found = 1 - fnr_lower_bound(0.05, epsilon=epsilon, delta=delta)
+        curve, name = np.array([]), ""
+        if mechanism == "laplace":
+            curve, name = (
+                np.array([laplace_fnr(float(a), scale=1 / epsilon) for a in fpr]),
+                "Laplace, scale 1/ε",
+            )
+        elif mechanism == "gaussian" and delta > 0:
+            sigma = gaussian_sigma(epsilon=epsilon, delta=delta)
+            curve, name = (
+                np.array([gaussian_fnr(float(a), sigma=sigma) for a in fpr]),
+                f"Gaussian, σ = {sigma:.3g}",
+            )
+        note = "" if name or mechanism == "none" else "; no Gaussian noise reaches δ = 0"
+        rows = [
+            [f"{a:g}", f"{fnr_lower_bound(a, epsilon=epsilon, delta=delta):.4f}"]
+            for a in (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
+        ]
+        return Frame(
+            title=f"An attacker who accuses 5 % of the innocent finds at most {100 * found:.3g} % of the guilty.",
+            readout=f"ε = {epsilon:.3g}, δ = {delta:g}: at FPR 0.05, FNR is at least {1 - found:.3f}{note}",
+            marks=[
+                Area(
+                    fpr,
+                    np.zeros(len(fpr)),
+                    bound,
+                    "guarantee",
+                    label="no attacker gets here",
+                    at=(0.03, 0.05),
+                ),
+                Line([0, 1], [1, 0], "muted", label="guessing", at=(0.72, 0.33)),
+                Line(x, bound, "guarantee"),
+                Line(fpr if name else [], curve, "D", label=name or None, at=(0.98, 0.93), anchor="end"),
+                Points([0.05], [1 - found], "measured"),
+            ],
+            table=(["false positive rate", "false negative rate at least"], rows),
+        )
+
+    return Explorer(
+        "error-region",
+        draw=draw,
+        controls=[
+            Range("epsilon", "ε", [0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0], 1.0),
+            Range("delta", "δ", [0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5], 0.0, form="{:g}"),
+            Switch(
+                "mechanism",
+                "Attack on",
+                {"none": "any mechanism", "laplace": "Laplace", "gaussian": "Gaussian"},
+                "none",
+            ),
+        ],
+        axes=Axes(
+            Axis("false positive rate (the innocent accused)", 0, 1),
+            Axis("false negative rate (the guilty missed)", 0, 1),
+        ),
+    )
+
+
+def audit_evidence() -> Explorer:
+    """How much epsilon an audit can prove from a number of runs, for randomized response of a known epsilon."""
+    runs = [int(n) for n in np.unique(np.rint(np.geomspace(10, 1e6, 41)))]
+
+    def proved(n: int, truth: float) -> float:
+        # The typical audit: counts at their expectation. The counts of a real audit scatter around it.
+        return epsilon_lower_bound(
+            true_positives=round(n * truth),
+            positives=n,
+            false_positives=round(n * (1 - truth)),
+            negatives=n,
+            delta=0.0,
+            confidence=0.95,
+        ).epsilon_at_least
+
+    ceiling = [proved(n, 1.0) for n in runs]
+
+    def draw(epsilon: float, log_runs: float) -> Frame:
+        truth = randomized_response_truth_probability(epsilon=epsilon)
+        curve = [proved(n, truth) for n in runs]
+        n = round(10**log_runs)
+        here, best = proved(n, truth), proved(n, 1.0)
+        rows = [[f"{10**e:,}", f"{proved(10**e, truth):.3f}", f"{proved(10**e, 1.0):.3f}"] for e in range(1, 7)]
+        return Frame(
+            title=f"{n:,} runs on each dataset prove ε ≥ {here:.3g}; the mechanism has ε = {epsilon:.3g}.",
+            readout=f"ε at least {here:.4g} (95 % confidence); {n:,} + {n:,} runs can prove {best:.3g} at most",
+            marks=[
+                Rule("guarantee", y=epsilon, label="ε guaranteed", at=(9e5, epsilon + 0.25), anchor="end"),
+                Line(runs, ceiling, "muted", label="most that these runs can prove", at=(12, 11.1)),
+                Line(
+                    runs,
+                    curve,
+                    "measured",
+                    label="ε proved",
+                    at=(9e5, max(curve[-1] - 0.75, 0.15)),
+                    anchor="end",
+                ),
+                Points([n], [here], "measured"),
+            ],
+            table=(["runs on each dataset", "ε proved", "most that can be proved"], rows),
+        )
+
+    return Explorer(
+        "audit-evidence",
+        draw=draw,
+        controls=[
+            Range("epsilon", "ε", [0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0], 2.0),
+            Range("log_runs", "log₁₀ runs", [float(v) for v in np.arange(1, 6.01, 0.5)], 3.0, form="{:g}"),
+        ],
+        axes=Axes(Axis("runs on each dataset", 10, 1e6, "log"), Axis("ε", 0, 12)),
+    )

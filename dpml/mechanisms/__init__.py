@@ -1,0 +1,67 @@
+"""The four mechanisms that everything else is built from, with their exact privacy.
+
+| mechanism | adds | privacy |
+|---|---|---|
+| `laplace` | Laplace noise of scale b | epsilon = 1/b, `laplace_epsilon` |
+| `gaussian` | Gaussian noise of standard deviation sigma | delta(epsilon), `gaussian_delta` |
+| `randomized_response` | a lie now and then | epsilon = log(truth / lie), `randomized_response_epsilon` |
+| `exponential` | random choice, good options likelier | epsilon, by construction |
+
+The true answer has sensitivity 1: between neighbouring datasets it moves by at most 1 (in the L1 norm for
+Laplace, L2 for Gaussian; each score by at most 1 for the exponential mechanism). For sensitivity s, divide the
+answer by s first, or read `scale` and `sigma` in units of s. The guarantees hold for whichever neighbouring
+relation the sensitivity was computed for.
+
+The noise is drawn in double precision. Its lowest bits can betray the true answer to an attacker who sees all
+64 of them (I. Mironov, "On significance of the least significant bits for differential privacy", CCS 2012): fine
+for learning and experiments, not for releasing data about real people without further rounding.
+"""
+
+from dpml.mechanisms.exponential import exponential, exponential_probabilities
+from dpml.mechanisms.gaussian import (
+    gaussian,
+    gaussian_delta,
+    gaussian_density,
+    gaussian_epsilon,
+    gaussian_loss,
+    gaussian_sigma,
+    gaussian_sigma_classic,
+    gaussian_sigma_classic_formula,
+)
+from dpml.mechanisms.laplace import (
+    laplace,
+    laplace_delta,
+    laplace_density,
+    laplace_epsilon,
+    laplace_loss,
+    laplace_scale,
+)
+from dpml.mechanisms.randomized_response import (
+    randomized_response,
+    randomized_response_epsilon,
+    randomized_response_estimate,
+    randomized_response_truth_probability,
+)
+
+__all__ = [
+    "exponential",
+    "exponential_probabilities",
+    "gaussian",
+    "gaussian_delta",
+    "gaussian_density",
+    "gaussian_epsilon",
+    "gaussian_loss",
+    "gaussian_sigma",
+    "gaussian_sigma_classic",
+    "gaussian_sigma_classic_formula",
+    "laplace",
+    "laplace_delta",
+    "laplace_density",
+    "laplace_epsilon",
+    "laplace_loss",
+    "laplace_scale",
+    "randomized_response",
+    "randomized_response_epsilon",
+    "randomized_response_estimate",
+    "randomized_response_truth_probability",
+]

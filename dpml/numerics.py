@@ -1,0 +1,196 @@
+r"""What NumPy and SciPy lack: sums and differences of exponentials that neither overflow nor cancel.
+
+.. math::
+
+    \text{log1mexp}(x) &= \log(1 - e^x), \quad x \le 0 \\
+    \text{log\_expm1}(x) &= \log(e^x - 1), \quad x \ge 0 \\
+    \text{log\_sub\_exp}(a, b) &= \log(e^a - e^b), \quad a \ge b \\
+    \text{log1p\_scaled\_expm1}(x, q) &= \log(1 + q (e^x - 1)), \quad 0 \le q \le 1
+
+A probability of :math:`e^{-2000}` is 0 in floating point, but its logarithm is an ordinary number; and
+:math:`\log(1 - e^x)` for :math:`x = -10^{-20}` is about -46, while the formula typed as it stands gives
+``log(0)``. Arrays broadcast and come back as arrays, scalars as NumPy scalars. In logarithms
+:math:`-\infty` is a legal value: it is the logarithm of zero.
+
+`crossing` finds the safe side of a threshold: the search that every calibration of the package uses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpml import arguments
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["crossing", "log1mexp", "log1p_scaled_expm1", "log_expm1", "log_sub_exp"]
+
+_LOG_HALF = -math.log(2.0)
+
+
+def _log_values(name: str, value: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
+    """An array of logarithms in [low, high], where low may be -inf: the logarithm of zero."""
+    try:
+        raw = np.asarray(value)
+    except (ValueError, TypeError):
+        raw = np.asarray(None)
+    bad = raw.dtype.kind not in "fiu"
+    if bad or not (((raw >= low) & (raw <= high) & (raw < math.inf)).all()):
+        left = "[" if low == -math.inf or low == 0.0 else "("
+        right = ")" if high == math.inf else "]"
+        shown = repr(value) if raw.ndim == 0 else f"an array of shape {raw.shape} that has other values"
+        raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {shown}")
+    return raw.astype(np.float64)
+
+
+def log1mexp(x: ArrayLike) -> NDArray[np.float64]:
+    r"""Return :math:`\log(1 - e^x)` for x in [-inf, 0]; -inf at x = 0.
+
+    Two branches, since each loses all digits where the other is accurate: ``log(-expm1(x))`` near 0,
+    ``log1p(-exp(x))`` far from it. They meet at :math:`-\log 2`.
+
+    Raises:
+        ValueError: if x is NaN, above 0 or not numeric.
+
+    Source: M. Mächler, "Accurately computing log(1 - exp(-|a|))", vignette of the R package Rmpfr, 2012.
+    """
+    v = _log_values("x", x, -math.inf, 0.0)
+    with np.errstate(divide="ignore"):  # log(0) = -inf is the value at x = 0
+        result = np.where(v > _LOG_HALF, np.log(-np.expm1(v)), np.log1p(-np.exp(np.minimum(v, _LOG_HALF))))
+    return result[()]
+
+
+def log_expm1(x: ArrayLike) -> NDArray[np.float64]:
+    r"""Return :math:`\log(e^x - 1)` for finite x >= 0; -inf at x = 0. Never overflows.
+
+    Raises:
+        ValueError: if x is NaN, infinite, below 0 or not numeric.
+
+    Source: as `log1mexp`, since :math:`e^x - 1 = e^x (1 - e^{-x})`.
+    """
+    v = _log_values("x", x, 0.0, math.inf)
+    small = np.minimum(v, 1.0)  # here log(expm1) is accurate; above, x dominates the correction
+    with np.errstate(divide="ignore"):
+        result = np.where(v <= 1.0, np.log(np.expm1(small)), v + np.log1p(-np.exp(-np.maximum(v, 1.0))))
+    return result[()]
+
+
+def log_sub_exp(a: ArrayLike, *, b: ArrayLike) -> NDArray[np.float64]:
+    r"""Return :math:`\log(e^a - e^b)` for a >= b, either of which may be -inf; -inf where a = b.
+
+    Raises:
+        ValueError: if a < b somewhere (the difference would be negative), or for NaN or +inf.
+
+    Source: as `log1mexp`, since :math:`e^a - e^b = e^a (1 - e^{b-a})`.
+    """
+    high = _log_values("a", a, -math.inf, math.inf)
+    low = _log_values("b", b, -math.inf, math.inf)
+    if (low > high).any():
+        raise ValueError(f"b must be at most a = {a!r} everywhere, got {b!r}")
+    difference = np.full(np.broadcast_shapes(high.shape, low.shape), -math.inf)
+    np.subtract(low, high, out=difference, where=np.broadcast_to(low > -math.inf, difference.shape))
+    return (high + log1mexp(difference))[()]
+
+
+def log1p_scaled_expm1(x: ArrayLike, *, q: ArrayLike) -> NDArray[np.float64]:
+    r"""Return :math:`\log(1 + q(e^x - 1))`, the logarithm of the mean of :math:`e^{x B}`, B Bernoulli(q).
+
+    Exactly x where q = 1 and 0 where q = 0. For x > 0 every intermediate value is positive, so nothing
+    cancels; beyond the range of :math:`e^x` the square root of it is used twice. For x < 0 the sum
+    :math:`(1 - q) + q e^x` replaces :math:`1 + q (e^x - 1)` as soon as the latter is below one half.
+
+    Raises:
+        ValueError: if x is not finite or q is not in [0, 1].
+
+    Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 8
+    (the amplified epsilon is this function of epsilon).
+    """
+    if not (hasattr(x, "__len__") or hasattr(q, "__len__")):
+        single = _one(arguments.real("x", x), arguments.probability("q", q))
+        return np.asarray(single)[()]
+    v, p = np.broadcast_arrays(arguments.array("x", x), arguments.array("q", q, low=0.0, high=1.0))
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        product = p * np.expm1(np.clip(v, -750.0, 709.0))
+        direct = np.log1p(np.maximum(product, -0.5))
+        near_zero = np.log((1.0 - p) + p * np.exp(np.minimum(v, 0.0)))
+        half = np.exp(np.clip(v, 0.0, 1400.0) / 2.0)
+        split = np.log1p(p * half * half)  # q may be so small that q e^x is moderate though e^x is not
+        huge = v + np.log(p)
+    result = np.where(product < -0.5, near_zero, direct)
+    result = np.where(v > 709.0, np.where(np.isfinite(split) & (v <= 1400.0), split, huge), result)
+    result = np.where(p == 0.0, 0.0, np.where(p == 1.0, v, result))
+    return result[()]
+
+
+def _one(x: float, q: float) -> float:
+    """`log1p_scaled_expm1` of two numbers, some 20 times faster than by arrays."""
+    if q == 0.0 or q == 1.0:
+        return q * x
+    if x > 709.0:
+        half = math.exp(min(x, 1400.0) / 2.0)
+        split = q * half * half
+        return math.log1p(split) if x <= 1400.0 and split < math.inf else x + math.log(q)
+    product = q * math.expm1(x)
+    return math.log((1.0 - q) + q * math.exp(x)) if product < -0.5 else math.log1p(product)
+
+
+def crossing(excess: Callable[[float], float], *, low: float, high: float) -> float:
+    """Return the smallest float found in (low, high] where the decreasing function `excess` is <= 0.
+
+    The result is always on the safe side: ``excess(result) <= 0`` was evaluated, not extrapolated, and
+    ``excess`` was > 0 at the float just below (or the result is `low`). Interpolation steps (Illinois)
+    alternate with halvings, geometric ones while the ends differ in size, so that 1e-200 is found as
+    quickly as 1. Both ends must be >= 0. Where rounding makes `excess` uneven, "smallest" holds up to that
+    unevenness.
+
+    Raises:
+        ValueError: if excess(high) > 0, if excess returns NaN, or the ends are not 0 <= low < high.
+
+    Source: M. Dowell and P. Jarratt, "A modified regula falsi method", BIT 11 (1971), for the Illinois step.
+    """
+    if not callable(excess):
+        raise ValueError(f"excess must be a function of one float, got {excess!r}")
+    low = arguments.real("low", low, 0.0)
+    high = arguments.real("high", high, low, low_open=True)
+    above, below = excess(low), excess(high)
+    if not below <= 0.0:
+        raise ValueError(f"excess(high) must be <= 0 at high = {high!r}, got {below!r}")
+    if math.isnan(above):
+        raise ValueError(f"excess must return numbers, got nan at {low!r}")
+    if above <= 0.0:
+        return low
+    step, last, was_low = 0, low, False
+    while math.nextafter(low, high) < high:
+        step += 1
+        slope = above - below
+        guess = low + (high - low) * (above / slope) if 0.0 < slope < math.inf else low
+        if abs(guess - last) < 2.0**-10 * guess:  # nearly there: reach just over to the other side
+            reach = 4.0 * math.ulp(guess) + abs(guess - last) * 2.0**-16
+            guess += reach if high - guess > guess - low else -reach
+        if step % 5 == 0 or not low < guess < high:
+            guess = _middle(low, high)
+        last, value = guess, excess(guess)
+        if math.isnan(value):
+            raise ValueError(f"excess must return numbers, got nan at {guess!r}")
+        is_low = value > 0.0
+        if is_low:
+            low, above = guess, value
+            below /= 2.0 if was_low and step > 1 else 1.0  # an end that stays twice loses half its weight
+        else:
+            high, below = guess, value
+            above /= 1.0 if was_low or step == 1 else 2.0
+        was_low = is_low
+    return high
+
+
+def _middle(low: float, high: float) -> float:
+    if low == 0.0:
+        return high * 2.0**-20 or math.nextafter(0.0, 1.0)
+    if high > 4.0 * low:
+        return math.sqrt(low) * math.sqrt(high)
+    return low + (high - low) / 2.0

@@ -1,0 +1,109 @@
+"""The built site, a server for it, and one browser for the whole session. Each page is opened once, by `visit`."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from .looking import DESKTOP, FLAGS, ROOT, SITE, SOURCES, Visit, look_at, newest
+
+
+def missing(what: str) -> NoReturn:
+    """Fail where a browser is required (continuous integration), else skip and say why."""
+    reason = f"{what} is not on this machine, so the pages are not tested in a browser"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def drop_stale_outputs() -> None:
+    """As `python3 course.py site` does before it builds: forget the stored outputs if the package has changed."""
+    spec = importlib.util.spec_from_file_location("course", ROOT / "course.py")
+    assert spec is not None
+    assert spec.loader is not None
+    course = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(course)
+    course.drop_stale_outputs(ROOT)
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The folder of the built site, built again if a source is newer."""
+    if not (SITE / "objects.inv").is_file() or newest(*SOURCES) > newest(SITE / "objects.inv"):
+        drop_stale_outputs()
+        build = "from jupyter_book.cli.main import main; main()"
+        command = [sys.executable, "-c", build, "build", "--all", "-W", "--keep-going", str(ROOT)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "JUPYTER_PREFER_ENV_PATH": "1"}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
+        if done.returncode:
+            (SITE / "objects.inv").unlink(missing_ok=True)  # so that the next session builds again
+        assert done.returncode == 0, f"the site does not build:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return SITE
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def address(site: Path) -> Iterator[str]:
+    """Where the site is served."""
+    handler = functools.partial(_Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A Chromium without a window, with a fresh profile, that writes down every request and message."""
+    try:
+        from selenium import webdriver
+    except ModuleNotFoundError:
+        missing("selenium")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+    driver_program = shutil.which("chromedriver")
+    if program is None:
+        missing("Chromium")
+    if driver_program is None:
+        missing("chromedriver")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = program
+        for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={DESKTOP[0]},{DESKTOP[1]}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_program))
+        driver.set_page_load_timeout(60)
+        driver.set_script_timeout(30)
+        try:
+            yield driver
+        finally:
+            driver.quit()
+
+
+@pytest.fixture(scope="session")
+def visit(browser: Any, address: str) -> Callable[[str], Visit]:
+    """Returns what a page showed; the page is opened the first time only."""
+
+    @functools.cache
+    def look(page: str) -> Visit:
+        return look_at(browser, f"{address}/{page}")
+
+    return look

@@ -1,0 +1,157 @@
+"""Every page of the built site: self-contained, without errors, reachable, readable on a phone and in the dark."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from .looking import ROOT, Visit, pages
+
+PAGES = [*pages(), "genindex.html", "search.html"]
+OF_BOOK = pages()
+Look = Callable[[str], Visit]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_asks_no_other_server(visit: Look, page: str, address: str) -> None:
+    own = (address, "data:", "file:", "blob:", "about:")
+    requests = visit(page).requests
+    assert any(url.startswith(address) for url, _ in requests), "the log of requests is empty, so it proves nothing"
+    assert [url for url, _ in requests if not url.startswith(own)] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_loads_whole_and_without_errors(visit: Look, page: str, address: str) -> None:
+    seen = visit(page)
+    assert [(url, status) for url, status in seen.requests if url.startswith(address) and status != 200] == []
+    assert seen.console == []
+    assert seen.facts["errors"] == []
+
+
+@pytest.mark.parametrize("page", OF_BOOK)
+def test_headings_are_in_order(visit: Look, page: str) -> None:
+    seen = visit(page).facts
+    levels = [level for level, _ in seen["headings"]]
+    assert seen["tops"] == 1
+    assert levels[0] == 1
+    assert [text for _, text in seen["headings"] if not text] == []
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), seen["headings"]
+    assert seen["language"] == "en"
+    assert seen["title"].strip()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_has_a_name_and_ids_are_unique(visit: Look, page: str) -> None:
+    seen = visit(page)
+    assert seen.nameless == []
+    assert seen.facts["twice"] == []
+    assert [source for source, alt in seen.facts["alts"] if not (alt or "").strip()] == []
+
+
+@pytest.mark.parametrize("page", OF_BOOK)
+def test_formulas_are_set(visit: Look, page: str) -> None:
+    seen = visit(page).facts
+    assert re.findall(r"\$\$|\\\(|\\\[|\\begin|\\label|\\eqref|\?\?", seen["text"]) == []
+    assert seen["wrong"] == 0
+    assert seen["typeset"] >= seen["formulas"]
+    assert seen["readable"] == seen["typeset"], "a screen reader finds no MathML for some formula"
+    assert [number for number in seen["numbers"] if not re.fullmatch(r"\(\d[\d.]*\)", number)] == []
+    for text, target in seen["references"]:
+        assert text, f"an internal link to {target} has no text"
+        assert "#equation-" not in target or re.fullmatch(r"\(?\d[\d.]*\)?", text), f"{target} shows {text!r}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_phone_shows_the_page_without_sideways_scrolling(visit: Look, page: str) -> None:
+    phone = visit(page).phone
+    assert phone["client"] == 390
+    assert phone["scroll"] <= phone["client"], f"these stick out: {phone['out']}"
+    assert phone["out"] == []
+    assert phone["cut"] == [], "a formula wider than its box must start at the left"
+    assert phone["small"] == [], "labels of a figure must have at least 9 pixels"
+
+
+@pytest.mark.parametrize("page", OF_BOOK)
+def test_the_dark_page_follows_the_system_and_is_readable(visit: Look, page: str) -> None:
+    seen = visit(page)
+    assert max(seen.dark["body"][:3]) < 60, f"the dark page's background is {seen.dark['body']}"
+    assert min(seen.light["body"][:3]) > 240, f"the light page's background is {seen.light['body']}"
+    for side in (seen.dark, seen.light):
+        assert side["counted"] > 20
+        assert side["worst"][0][0] >= 4.5, side["worst"]
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("id", "name") and value:
+                self.ids.add(value)
+            if name in ("href", "src") and value and tag in ("a", "img", "link", "script"):
+                self.links.append(value)
+
+    def targets(self, file: Path) -> Iterator[tuple[Path, str]]:
+        """Where the links of `file` lead inside the site, as file and fragment."""
+        for link in self.links:
+            parts = urlsplit(link)
+            if not parts.scheme and not parts.netloc:
+                yield (file.parent / unquote(parts.path)).resolve() if parts.path else file, unquote(parts.fragment)
+
+
+def test_internal_links_and_fragments_lead_somewhere(site: Path) -> None:
+    """On the files: from the pages of the book, every link to another file of the site, and to a place inside it."""
+    read: dict[Path, _Links] = {}
+    waiting = [site / page for page in PAGES]
+    while waiting:
+        file = waiting.pop()
+        if file in read or not file.is_file():
+            continue
+        read[file] = _Links()
+        read[file].feed(file.read_text(encoding="utf-8"))
+        waiting += [place for place, _ in read[file].targets(file) if place.suffix == ".html"]
+    assert len(read) >= len(PAGES)
+    broken = [
+        f"{file.relative_to(site)}: {place.relative_to(site)}#{fragment}"
+        for file, links in read.items()
+        for place, fragment in links.targets(file)
+        if not place.is_file() or (fragment and place in read and fragment not in read[place].ids)
+    ]
+    assert broken == []
+
+
+def test_nothing_of_the_site_points_to_a_content_network(site: Path) -> None:
+    """Also where no test clicks: no page has a script, style or picture from elsewhere."""
+    outside = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*(?:src|href)\s*=\s*["']?(?:https?:)?//""", re.IGNORECASE)
+    assert [
+        str(file.relative_to(site)) for file in site.rglob("*.html") if outside.search(file.read_text(encoding="utf-8"))
+    ] == []
+
+
+def test_the_errata_page_has_every_difference_and_no_other(site: Path) -> None:
+    """Counted in the sources of the package, not by the code that makes the page."""
+    text = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "dpml").rglob("*.py"))
+    printed = re.findall(r"^\s*Printed: ", text, re.MULTILINE)
+    page = (site / "book" / "errata.html").read_text(encoding="utf-8")
+    assert len(printed) == len(re.findall(r"<dt[^>]*>Printed", page)) > 0
+
+
+def test_the_front_page_names_every_chapter_and_both_commands(site: Path) -> None:
+    assert "book/index.html" in (site / "index.html").read_text(encoding="utf-8"), "the first page leads nowhere"
+    page = (site / "book" / "index.html").read_text(encoding="utf-8")
+    article = page[page.index("<article") : page.index("</article")]
+    for path in pages():
+        if path.startswith("notebooks/"):
+            assert f'href="../{path}"' in article, path
+    assert "python3 course.py site" in article
+    assert "python3 course.py test" in article
+    assert "dpml-explorer" in article

@@ -1,0 +1,143 @@
+"""Log-space arithmetic and the safe search, against mpmath at 300 digits."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpml import numerics
+
+RNG = np.random.default_rng(20240213)
+
+
+@pytest.fixture(autouse=True)
+def _many_digits():
+    with mp.workdps(300):
+        yield
+
+
+def relative(value, truth):
+    return float(abs(mp.mpf(float(value)) - truth) / abs(truth))
+
+
+def spread(low, high, size):
+    """Numbers whose logarithms are uniform: every order of magnitude gets its share."""
+    return [float(v) for v in 10.0 ** RNG.uniform(low, high, size)]
+
+
+def test_log1mexp():
+    for x in [*spread(-300, 2.8, 400), 0.6931471805599453, math.log(2) + 1e-16]:
+        assert relative(numerics.log1mexp(-x), mp.log(-mp.expm1(-mp.mpf(x)))) < 5e-16, x
+    assert numerics.log1mexp(0.0) == -math.inf
+    assert float(numerics.log1mexp(-math.inf)) == pytest.approx(0.0, abs=0)
+
+
+def test_log_expm1():
+    for x in [*spread(-300, 4, 300), 1e300]:
+        if not 0.69 < x < 0.70:  # the value passes through 0 at log 2
+            assert relative(numerics.log_expm1(x), mp.log(mp.expm1(mp.mpf(x)))) < 5e-15, x
+    assert abs(float(numerics.log_expm1(math.log(2)))) < 1e-15
+    assert numerics.log_expm1(0.0) == -math.inf
+
+
+def test_log_sub_exp():
+    for gap in spread(-12, 2.5, 200):
+        for a in (-1e4, -3.0, 0.0, 2.0, 700.0, 1e4):
+            b = a - gap
+            if b < a:
+                truth = mp.mpf(a) + mp.log(-mp.expm1(mp.mpf(b) - mp.mpf(a)))
+                assert abs(mp.mpf(float(numerics.log_sub_exp(a, b=b))) - truth) < 1e-15 * max(1, abs(truth)), (a, b)
+    assert numerics.log_sub_exp(3.0, b=3.0) == -math.inf
+    assert numerics.log_sub_exp(-math.inf, b=-math.inf) == -math.inf
+    assert float(numerics.log_sub_exp(3.0, b=-math.inf)) == pytest.approx(3.0, abs=0)
+    with pytest.raises(ValueError, match="^b must be at most a"):
+        numerics.log_sub_exp(1.0, b=2.0)
+
+
+def test_log1p_scaled_expm1():
+    for size in spread(-15, 4, 300):
+        for q in (*spread(-290, 0, 2), float(RNG.random()), 1 - 1e-16, 0.5):
+            for x in (size, -size):
+                truth = mp.log1p(mp.mpf(q) * mp.expm1(mp.mpf(x)))
+                assert relative(numerics.log1p_scaled_expm1(x, q=q), truth) < 1e-15, (x, q)
+    for x in (-1e308, -3.0, 0.0, 1e-300, 5.0, 1e308):
+        assert float(numerics.log1p_scaled_expm1(x, q=1.0)) == pytest.approx(x, rel=0, abs=0)
+        assert float(numerics.log1p_scaled_expm1(x, q=0.0)) == pytest.approx(0.0, abs=0)
+
+
+def test_scalars_and_arrays_agree():
+    x = np.concatenate([-(10.0 ** RNG.uniform(-12, 4, 300)), 10.0 ** RNG.uniform(-12, 4, 300), [0.0, 709.5, 1401.0]])
+    q = RNG.choice([0.0, 1e-308, 1e-9, 0.3, 0.999999, 1.0], x.size)
+    together = numerics.log1p_scaled_expm1(x, q=q)
+    one_by_one = [float(numerics.log1p_scaled_expm1(float(a), q=float(b))) for a, b in zip(x, q, strict=True)]
+    np.testing.assert_allclose(together, one_by_one, rtol=4e-16, atol=0)
+    for function in (numerics.log1mexp, numerics.log_expm1):
+        grid = (-1.0 if function is numerics.log1mexp else 1.0) * np.abs(x).reshape(3, -1)
+        assert function(grid).shape == grid.shape
+        np.testing.assert_allclose(function(grid)[1], [float(function(v)) for v in grid[1]], rtol=1e-15)
+    assert numerics.log_sub_exp(np.zeros((2, 1)), b=-np.ones(3)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["log1mexp", "log_expm1", "log1p_scaled_expm1"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, "1", None, [1, "a"], [[1], [1, 2]], 1j])
+def test_bad_input(name, bad):
+    extra = {"q": 0.5} if name == "log1p_scaled_expm1" else {}
+    with pytest.raises(ValueError, match="^x must be"):
+        getattr(numerics, name)(bad, **extra)
+
+
+def test_wrong_side_of_zero():
+    with pytest.raises(ValueError, match=r"^x must be in \[-inf, 0\], got 1e-300"):
+        numerics.log1mexp(1e-300)
+    with pytest.raises(ValueError, match=r"^x must be in \[0, inf\), got -1e-300"):
+        numerics.log_expm1(-1e-300)
+    for bad in (math.nan, math.inf, None, "1"):
+        with pytest.raises(ValueError, match="^b must be"):
+            numerics.log_sub_exp(0.0, b=bad)
+        with pytest.raises(ValueError, match="^a must be"):
+            numerics.log_sub_exp(bad, b=0.0)
+
+
+@pytest.mark.parametrize("root", [5e-324, 1e-310, 1e-200, 1e-12, 0.3, 3.0, 1e5, 1e300])
+@pytest.mark.parametrize("shape", ["line", "log", "step", "power"])
+def test_crossing_is_safe_and_tight(root, shape):
+    shapes = {
+        "line": lambda x: root - x,
+        "log": lambda x: math.log(root) - (math.log(x) if x > 0 else -1e4),
+        "step": lambda x: 1.0 if x < root else -1.0,
+        "power": lambda x: 1.0 - (x / root) ** 3 if x < 1e3 * root else -1e9,
+    }
+    seen = {}
+
+    def excess(x):
+        seen[x] = shapes[shape](x)
+        return seen[x]
+
+    found = numerics.crossing(excess, low=0.0, high=1e301)
+    assert seen[found] <= 0.0, "the result must itself have been checked"
+    assert seen[math.nextafter(found, 0.0)] > 0.0, "and the float below it must fail"
+    assert found == pytest.approx(root, rel=1e-13)
+    assert len(seen) < 400
+
+
+def test_crossing_ends_and_refusals():
+    assert numerics.crossing(lambda x: -1.0, low=2.0, high=3.0) == pytest.approx(2.0)
+    with pytest.raises(ValueError, match=r"^excess\(high\) must be <= 0"):
+        numerics.crossing(lambda x: 1.0, low=0.0, high=1.0)
+    with pytest.raises(ValueError, match="^excess must return numbers, got nan"):
+        numerics.crossing(lambda x: math.nan if 0.1 < x < 0.9 else 0.5 - x, low=0.0, high=1.0)
+    with pytest.raises(ValueError, match="^excess must return numbers, got nan"):
+        numerics.crossing(lambda x: math.nan if x < 0.5 else -1.0, low=0.0, high=1.0)
+    with pytest.raises(ValueError, match="^excess must be a function"):
+        numerics.crossing(3, low=0.0, high=1.0)
+    with pytest.raises(ValueError, match="^high must be"):
+        numerics.crossing(lambda x: -x, low=1.0, high=1.0)
+    with pytest.raises(ValueError, match="^low must be"):
+        numerics.crossing(lambda x: -x, low=-1.0, high=1.0)
+
+
+def test_crossing_is_quick_on_smooth_functions():
+    calls = []
+    numerics.crossing(lambda x: calls.append(x) or math.log(3) - math.log(x), low=1.0, high=50.0)
+    assert len(calls) < 30
