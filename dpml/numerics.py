@@ -18,6 +18,7 @@ A probability of :math:`e^{-2000}` is 0 in floating point, but its logarithm is 
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def _log_values(name: str, value: ArrayLike, low: float, high: float) -> NDArray
     if bad or not (((raw >= low) & (raw <= high) & (raw < math.inf)).all()):
         left = "[" if low == -math.inf or low == 0.0 else "("
         right = ")" if high == math.inf else "]"
-        shown = repr(value) if raw.ndim == 0 else f"an array of shape {raw.shape} that has other values"
+        shown = reprlib.repr(value) if raw.ndim == 0 else f"an array of shape {raw.shape} that has other values"
         raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {shown}")
     return raw.astype(np.float64)
 
@@ -91,7 +92,7 @@ def log_sub_exp(a: ArrayLike, *, b: ArrayLike) -> NDArray[np.float64]:
     high = _log_values("a", a, -math.inf, math.inf)
     low = _log_values("b", b, -math.inf, math.inf)
     if (low > high).any():
-        raise ValueError(f"b must be at most a = {a!r} everywhere, got {b!r}")
+        raise ValueError(f"b must be at most a = {reprlib.repr(a)} everywhere, got {reprlib.repr(b)}")
     difference = np.full(np.broadcast_shapes(high.shape, low.shape), -math.inf)
     np.subtract(low, high, out=difference, where=np.broadcast_to(low > -math.inf, difference.shape))
     return (high + log1mexp(difference))[()]
@@ -154,7 +155,7 @@ def crossing(excess: Callable[[float], float], *, low: float, high: float) -> fl
     Source: M. Dowell and P. Jarratt, "A modified regula falsi method", BIT 11 (1971), for the Illinois step.
     """
     if not callable(excess):
-        raise ValueError(f"excess must be a function of one float, got {excess!r}")
+        raise ValueError(f"excess must be a function of one float, got {reprlib.repr(excess)}")
     low = arguments.real("low", low, 0.0)
     high = arguments.real("high", high, low, low_open=True)
     above, below = excess(low), excess(high)

@@ -647,6 +647,16 @@ def test_exact_mechanism_diagnoses(wrong: Any, hints: list[str]) -> None:
         assert hint in message, message
 
 
+def test_exact_mechanism_looks_at_both_orders() -> None:
+    # From the first to the second the likelihood ratio is at most 3, back it is 7.
+    def lopsided(bit: int) -> list[float]:
+        return [0.3, 0.7] if bit else [0.9, 0.1]
+
+    checks.exact_mechanism(lopsided, neighbours=[(0, 1)], epsilon=math.log(7.1), name="f")
+    for pair in ((0, 1), (1, 0)):
+        assert "7 times" in verdict(checks.exact_mechanism, lopsided, neighbours=[pair], epsilon=math.log(4), name="f")
+
+
 def test_exact_mechanism_names_the_authors_mistake() -> None:
     def twice(bit: int) -> list[float]:
         p = math.exp(2) / (1 + math.exp(2))

@@ -95,7 +95,7 @@ class TestWords:
         self, course: ModuleType, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int]
     ) -> None:
         monkeypatch.setattr(course, "sys", SimpleNamespace(version_info=version, exit=sys.exit, stdout=sys.stdout))
-        made = []
+        made: list[Path] = []
         monkeypatch.setattr(course, "prepare", made.append)
         monkeypatch.setattr(course, "lab", lambda root, *arguments: len(arguments))
         assert course.main(["lab", "--no-browser"]) == 1
@@ -197,7 +197,12 @@ class TestInstall:
         self, course: ModuleType, house: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         steps: list[tuple[object, ...]] = []
-        monkeypatch.setattr(course, "run", lambda root, *words, **options: (steps.append(words) or 0, ""))
+
+        def run(root: Path, *words: object, **options: object) -> tuple[int, str]:
+            steps.append(words)
+            return 0, ""
+
+        monkeypatch.setattr(course, "run", run)
         monkeypatch.setattr(course.shutil, "disk_usage", lambda path: SimpleNamespace(free=9e9))
         course.install(house)
         assert {"--no-deps", "--no-build-isolation", "-e"} <= set(steps[-1])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpml.classroom.checks import NotYet
@@ -43,7 +45,7 @@ def grade_id(cell: dict[str, Any]) -> str:
 
 
 def run(cell: dict[str, Any], names: dict[str, Any]) -> None:
-    exec(compile(source(cell), f"<{cell['id']}>", "exec"), names)  # noqa: S102
+    exec(compile(source(cell), f"<{cell['id']}>", "exec"), names)
 
 
 def answers(check: dict[str, Any]) -> list[str]:
@@ -112,6 +114,33 @@ def test_stub_holds_no_line_of_a_solution(path):
     text = [line.strip() for line in json.dumps(stub, indent=0, ensure_ascii=False).splitlines()]
     lines = {line.strip() for cell in stub["cells"] for line in source(cell).splitlines()} | set(text)
     assert not secret & lines
+
+
+JUNK = {
+    "none": None,
+    "nan": math.nan,
+    "number": 3.5,
+    "text": "text",
+    "list": [],
+    "array": np.zeros((2, 2)),
+    "function that fails": lambda *args, **kwargs: 1 / 0,
+    "function that returns nothing": lambda *args, **kwargs: None,
+    "function without arguments": lambda: 0.5,
+    "class": dict,
+}
+
+
+@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK.keys())
+def test_check_given_junk(path, junk, capsys):
+    names: dict[str, Any] = {}
+    cells = code_cells(read(path))
+    for cell in cells:
+        if is_check(cell):
+            with pytest.raises(NotYet) as caught:
+                run(cell, names | dict.fromkeys(answers(cell), junk))
+            assert len(str(caught.value)) > 20
+        elif not is_solution(cell):
+            run(cell, names)
 
 
 def test_check_given_the_answer_of_another_item(path, capsys):

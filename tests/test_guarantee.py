@@ -59,7 +59,7 @@ def test_every_label_has_words():
     + [(label, v) for label in ("kind", "adjacency", "sampling") for v in (None, "", "Exact", 3, True, ["exact"])],
 )
 def test_guarantee_refuses(name, bad):
-    with pytest.raises(ValueError, match=f"^{name} must be"):
+    with pytest.raises(ValueError, match=rf"^{name} must be"):
         Guarantee(**{"epsilon": 1.0, **GOOD, name: bad})
 
 
@@ -72,7 +72,7 @@ def test_guarantee_refuses(name, bad):
 )
 def test_bounds_refuses(name, bad):
     good = {"lower": 0.5, "upper": 1.0, "delta": 1e-5, "adjacency": "add/remove", "sampling": "none"}
-    with pytest.raises(ValueError, match=f"^{name} must be"):
+    with pytest.raises(ValueError, match=rf"^{name} must be"):
         Bounds(**{**good, name: bad})
 
 

@@ -131,7 +131,7 @@ def test_gaussian_epsilon_at_the_ends():
         assert mechanisms.gaussian_epsilon(sigma=sigma, delta=total_variation * 1.0000001) == pytest.approx(0.0, abs=0)
         just_below = mechanisms.gaussian_epsilon(sigma=sigma, delta=total_variation * 0.9999999)
         assert 0.0 < just_below < 1e-5 / sigma
-    with pytest.raises(ValueError, match="^sigma must be in"):
+    with pytest.raises(ValueError, match=r"^sigma must be in"):
         mechanisms.gaussian_epsilon(sigma=1e-151, delta=1e-5)
 
 
@@ -214,7 +214,7 @@ def test_laplace_epsilon_and_scale():
         assert mechanisms.laplace_delta(scale=scale, epsilon=epsilon * 0.99) > 0.0
     assert mechanisms.laplace_delta(scale=5e-324, epsilon=0.0) == pytest.approx(1.0)
     for name, call in (("scale", mechanisms.laplace_epsilon), ("epsilon", mechanisms.laplace_scale)):
-        with pytest.raises(ValueError, match=f"^{name} must be in"):
+        with pytest.raises(ValueError, match=rf"^{name} must be in"):
             call(**{name: 1e-310})
     assert math.exp(1 / 100) == pytest.approx(1.01005, abs=5e-6), "the printed value of the docstring"
 
@@ -273,7 +273,7 @@ def test_randomized_response_estimate():
             mean += weight * mechanisms.randomized_response_estimate(answers, epsilon=1.0)
         assert mean == pytest.approx(sum(bits) / 2, abs=1e-14)
     assert mechanisms.randomized_response_estimate([1, 1, 1], epsilon=1.0) > 1.0, "not cut off"
-    with pytest.raises(ValueError, match="^answers must be"):
+    with pytest.raises(ValueError, match=r"^answers must be"):
         mechanisms.randomized_response_estimate([], epsilon=1.0)
 
 

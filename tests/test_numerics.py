@@ -51,7 +51,7 @@ def test_log_sub_exp():
     assert numerics.log_sub_exp(3.0, b=3.0) == -math.inf
     assert numerics.log_sub_exp(-math.inf, b=-math.inf) == -math.inf
     assert float(numerics.log_sub_exp(3.0, b=-math.inf)) == pytest.approx(3.0, abs=0)
-    with pytest.raises(ValueError, match="^b must be at most a"):
+    with pytest.raises(ValueError, match=r"^b must be at most a"):
         numerics.log_sub_exp(1.0, b=2.0)
 
 
@@ -83,7 +83,7 @@ def test_scalars_and_arrays_agree():
 @pytest.mark.parametrize("bad", [math.nan, math.inf, "1", None, [1, "a"], [[1], [1, 2]], 1j])
 def test_bad_input(name, bad):
     extra = {"q": 0.5} if name == "log1p_scaled_expm1" else {}
-    with pytest.raises(ValueError, match="^x must be"):
+    with pytest.raises(ValueError, match=r"^x must be"):
         getattr(numerics, name)(bad, **extra)
 
 
@@ -93,9 +93,9 @@ def test_wrong_side_of_zero():
     with pytest.raises(ValueError, match=r"^x must be in \[0, inf\), got -1e-300"):
         numerics.log_expm1(-1e-300)
     for bad in (math.nan, math.inf, None, "1"):
-        with pytest.raises(ValueError, match="^b must be"):
+        with pytest.raises(ValueError, match=r"^b must be"):
             numerics.log_sub_exp(0.0, b=bad)
-        with pytest.raises(ValueError, match="^a must be"):
+        with pytest.raises(ValueError, match=r"^a must be"):
             numerics.log_sub_exp(bad, b=0.0)
 
 
@@ -125,15 +125,15 @@ def test_crossing_ends_and_refusals():
     assert numerics.crossing(lambda x: -1.0, low=2.0, high=3.0) == pytest.approx(2.0)
     with pytest.raises(ValueError, match=r"^excess\(high\) must be <= 0"):
         numerics.crossing(lambda x: 1.0, low=0.0, high=1.0)
-    with pytest.raises(ValueError, match="^excess must return numbers, got nan"):
+    with pytest.raises(ValueError, match=r"^excess must return numbers, got nan"):
         numerics.crossing(lambda x: math.nan if 0.1 < x < 0.9 else 0.5 - x, low=0.0, high=1.0)
-    with pytest.raises(ValueError, match="^excess must return numbers, got nan"):
+    with pytest.raises(ValueError, match=r"^excess must return numbers, got nan"):
         numerics.crossing(lambda x: math.nan if x < 0.5 else -1.0, low=0.0, high=1.0)
-    with pytest.raises(ValueError, match="^excess must be a function"):
+    with pytest.raises(ValueError, match=r"^excess must be a function"):
         numerics.crossing(3, low=0.0, high=1.0)
-    with pytest.raises(ValueError, match="^high must be"):
+    with pytest.raises(ValueError, match=r"^high must be"):
         numerics.crossing(lambda x: -x, low=1.0, high=1.0)
-    with pytest.raises(ValueError, match="^low must be"):
+    with pytest.raises(ValueError, match=r"^low must be"):
         numerics.crossing(lambda x: -x, low=-1.0, high=1.0)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import fnmatch
 import importlib.metadata
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tokenize
@@ -21,19 +24,17 @@ BUILT = ("_build/html", "_build/jupyter_execute")
 
 
 def listed() -> list[str]:
-    """The files that git tracks or would track; without git, all but what .gitignore names."""
+    """The files that git tracks or would track; in a folder without git, all that .gitignore does not name."""
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
+    names: list[str] = []
+    if (ROOT / ".git").exists() and shutil.which("git"):
         names = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
-    except (OSError, subprocess.CalledProcessError):
-        ignored = set((ROOT / ".gitignore").read_text(encoding="utf-8").split())
-        paths = [path.relative_to(ROOT) for path in ROOT.rglob("*")]
-        names = [
-            path.as_posix()
-            for path in paths
-            if not ignored & {f"{part}/" for part in path.parts} and path.suffix != ".egg-info"
-        ]
-    return sorted(name for name in names if name and (ROOT / name).is_file())
+    if not names:
+        ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").split()]
+        for path in (path.relative_to(ROOT) for path in ROOT.rglob("*")):
+            if not any(fnmatch.fnmatch(part, pattern) for part in path.parts for pattern in ignored):
+                names.append(path.as_posix())
+    return sorted(name for name in names if (ROOT / name).is_file())
 
 
 FILES = listed()
@@ -213,6 +214,22 @@ def test_imports_are_pinned() -> None:
 def test_installed_packages_agree_with_each_other() -> None:
     done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_examples_of_the_readme_run() -> None:
+    outcome = doctest.testfile(str(ROOT / "README.md"), module_relative=False, encoding="utf-8")
+    assert outcome.failed == 0
+    assert outcome.attempted >= 7
+
+
+def test_the_readme_names_what_is_there() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w./]+(?:/|\.\w+))`", text)
+    assert len(named) > 10
+    made = {".venv", "work/"}  # by course.py
+    assert [name for name in named if name not in made and not (ROOT / name).exists()] == []
+    for word in re.findall(r"course\.py (\w+)", text):
+        assert f'"{word}": {word}' in (ROOT / "course.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

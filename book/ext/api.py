@@ -126,6 +126,7 @@ class ModulePage(PackageDirective):
         domain = self.env.get_domain("py")
         target = nodes.target("", "", ids=[f"module-{module}"], ismod=True)
         domain.note_module(module, target["ids"][0], "", "", False)
+        domain.note_object(module, "module", target["ids"][0], location=target)
         self.state.document.note_explicit_target(target)
         self.env.ref_context["py:module"] = module
         result.insert(0, target)

@@ -73,7 +73,7 @@ class ErrataPage(PackageDirective):
         section += nodes.title("", "", name)
         listing = nodes.definition_list()
         for label, text in zip(("Source", "Printed", "Implemented"), difference[1:], strict=True):
-            body = nodes.definition("", nodes.paragraph("", "", *docstrings.inline(text, link)))
+            body = nodes.definition("", nodes.paragraph("", "", *docstrings.inline(text[:1].upper() + text[1:], link)))
             listing += nodes.definition_list_item("", nodes.term(text=label), body)
         section += listing
         self.state.document.note_explicit_target(section)

@@ -27,6 +27,7 @@ composition of pure guarantees is exact in the worst case (k independent randomi
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable
 
 from dpml import arguments, numerics
@@ -68,7 +69,7 @@ def basic_heterogeneous(guarantees: Iterable[Guarantee]) -> Guarantee:
     """
     parts = list(guarantees) if isinstance(guarantees, Iterable) else []
     if not parts or not all(isinstance(part, Guarantee) for part in parts):
-        raise ValueError(f"guarantees must be one or more Guarantee objects, got {guarantees!r}")
+        raise ValueError(f"guarantees must be one or more Guarantee objects, got {reprlib.repr(guarantees)}")
     adjacencies = sorted({part.adjacency for part in parts})
     if len(adjacencies) > 1:
         raise ValueError(f"guarantees must share one adjacency, got {' and '.join(adjacencies)}")

@@ -46,9 +46,7 @@ class Range:
         values = list(self.values)
         finite = all(math.isfinite(v) for v in values)
         if not 2 <= len(values) <= MAX_POSITIONS or not finite or values != sorted(set(values)):
-            raise ValueError(
-                f"values must be 2 to {MAX_POSITIONS} rising numbers for {self.name!r}, got {values}"
-            )
+            raise ValueError(f"values must be 2 to {MAX_POSITIONS} rising numbers for {self.name!r}, got {values}")
         if self.scale == "log" and not values[0] > 0:
             raise ValueError(f"values must be in (0, inf) for the log scale of {self.name!r}, got {values[0]}")
         if self.start not in values:
@@ -78,13 +76,9 @@ class Switch:
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.options) <= MAX_OPTIONS:
-            raise ValueError(
-                f"options must be 2 to {MAX_OPTIONS} presets for {self.name!r}, got {len(self.options)}"
-            )
+            raise ValueError(f"options must be 2 to {MAX_OPTIONS} presets for {self.name!r}, got {len(self.options)}")
         if self.start not in self.options:
-            raise ValueError(
-                f"start must be one of {list(self.options)} for {self.name!r}, got {self.start!r}"
-            )
+            raise ValueError(f"start must be one of {list(self.options)} for {self.name!r}, got {self.start!r}")
 
     @property
     def positions(self) -> list[Any]:
@@ -120,9 +114,7 @@ class Explorer:
     ) -> None:
         ranges = [c for c in controls if isinstance(c, Range)]
         if len(ranges) > 2 or len(controls) - len(ranges) > 1:
-            raise ValueError(
-                f"controls must be at most two ranges and one switch for {name!r}, got {len(controls)}"
-            )
+            raise ValueError(f"controls must be at most two ranges and one switch for {name!r}, got {len(controls)}")
         if len({c.name for c in controls}) != len(controls):
             raise ValueError(f"controls must have different names, got {[c.name for c in controls]}")
         self.name = name
@@ -154,9 +146,7 @@ class Explorer:
         want = [_kind(mark) for mark in frames[0].marks]
         for frame in frames:
             if [_kind(mark) for mark in frame.marks] != want:
-                raise ValueError(
-                    f"marks must keep kind, role and panel in every state of {self.name!r}: {frame.title}"
-                )
+                raise ValueError(f"marks must keep kind, role and panel in every state of {self.name!r}: {frame.title}")
         return frames
 
     def _checked(self, frame: Frame) -> Frame:
@@ -180,9 +170,7 @@ class Explorer:
         """All states as JSON: each text once in `pool`, each frame as positions in it."""
         pool: dict[str, int] = {}
         frames = [[pool.setdefault(slot, len(pool)) for slot in self._slots(frame)] for frame in self.frames]
-        controls = [
-            {"range": isinstance(c, Range), "size": len(c.positions), "texts": c.texts} for c in self.controls
-        ]
+        controls = [{"range": isinstance(c, Range), "size": len(c.positions), "texts": c.texts} for c in self.controls]
         ghost = [int(isinstance(mark, Line) and mark.role != "muted") for mark in self.frames[0].marks]
         return {"controls": controls, "ghost": ghost, "frames": frames, "pool": list(pool)}
 
@@ -242,9 +230,7 @@ def _kind(mark: Mark) -> tuple[str, str, int]:
 
 
 def _rows(frame: Frame) -> str:
-    return "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in frame.table[1]
-    )
+    return "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in frame.table[1])
 
 
 def _figure_html(frame: Frame, axes: Sequence[Axes], *, key: str, controls: str) -> str:

@@ -17,7 +17,7 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",
-    "axes.titleweight": "semibold",
+    "axes.titleweight": "bold",
     "axes.titlesize": 13,
     "axes.labelsize": 12,
     "xtick.labelsize": 12,
@@ -77,9 +77,7 @@ def show(figure: Any, *, alt: str) -> Shown:
     import matplotlib.pyplot as plt
 
     if not isinstance(alt, str) or len(alt.split()) < 5:
-        raise ValueError(
-            f"alt must be a sentence of at least five words that says what the figure shows, got {alt!r}"
-        )
+        raise ValueError(f"alt must be a sentence of at least five words that says what the figure shows, got {alt!r}")
     buffer = io.StringIO()
     with plt.rc_context(_STYLE):
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})

@@ -66,15 +66,13 @@ def _slider(control: Range) -> tuple[Any, Any]:
             style=style,
             layout=layout,
         )
-        box = widgets.BoundedIntText(
-            value=slider.value, min=slider.min, max=slider.max, layout={"width": "7em"}
-        )
+        box = widgets.BoundedIntText(value=slider.value, min=slider.min, max=slider.max, layout={"width": "7em"})
     elif control.scale == "log":
         slider = widgets.FloatLogSlider(
             value=float(control.start),
             min=math.log10(low),
             max=math.log10(high),
-            step=(math.log10(high / low)) / 200,
+            step=(math.log10(high / low)) / 10_000,
             description=control.label,
             readout_format=".3g",
             style=style,
@@ -86,7 +84,7 @@ def _slider(control: Range) -> tuple[Any, Any]:
             value=float(control.start),
             min=low,
             max=high,
-            step=(high - low) / 200,
+            step=(high - low) / 10_000,
             description=control.label,
             readout_format=".3g",
             style=style,

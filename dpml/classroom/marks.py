@@ -57,15 +57,11 @@ class Axis:
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ValueError(
-                f"low must be below high on the axis {self.title!r}, got {self.low} and {self.high}"
-            )
+            raise ValueError(f"low must be below high on the axis {self.title!r}, got {self.low} and {self.high}")
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise ValueError(f"low and high must be finite on the axis {self.title!r}, got {self.low} and {self.high}")
         if self.scale == "log" and not self.low > 0:
-            raise ValueError(
-                f"low must be in (0, inf) on the logarithmic axis {self.title!r}, got {self.low}"
-            )
+            raise ValueError(f"low must be in (0, inf) on the logarithmic axis {self.title!r}, got {self.low}")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ neighbours D, D' and every set S of outputs
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,8 @@ from scipy.special import ndtr
 from dpml import arguments, mechanisms
 from dpml.audit import samples
 from dpml.classroom import checks
+from dpml.classroom.checks import Mistake
+from dpml.exercises.promise_mechanisms import check_estimate_share, check_private_mean, check_randomized_response
 
 __all__ = [
     "check_counterexample",
@@ -35,8 +36,6 @@ __all__ = [
     "check_refuted",
     "check_sigma",
 ]
-
-Mistake = checks.Mistake
 
 
 def check_recover(answer: Any) -> None:
@@ -155,246 +154,21 @@ def check_mean_noise(answer: Any) -> None:
     )
 
 
-def check_private_mean(answer: Any) -> None:
-    """An epsilon-DP mean of values that may lie outside [0, 1]: privacy first, then use."""
-    epsilon = 0.7
-
-    def release(values: Any, rng: np.random.Generator, *, factor: float = 1.0) -> float:
-        inside = np.clip(values, 0.0, 1.0)
-        return float(inside.mean() + rng.laplace(scale=factor / (inside.size * epsilon)))
-
-    def asks(values: Any, rng: np.random.Generator) -> Any:
-        return answer(values, epsilon=epsilon, rng=rng)
-
-    ordinary = np.array([0.0, *[0.25, 0.75] * 9, 0.5])
-    wild = np.array([-3.0, 0.5, 0.5, 0.5, 0.5])
-    pairs = [(ordinary, _replaced(ordinary, 1.0)), (wild, _replaced(wild, 1e6))]
-    checks.mechanism(
-        asks if callable(answer) else answer,
-        name="private_mean",
-        reference=release,
-        neighbours=pairs,
-        epsilon=epsilon,
-        trials=6000,
-        slack=1.5,
-        mistakes=[
-            Mistake(
-                lambda values, rng: values.mean() + rng.laplace(scale=1 / (values.size * epsilon)),
-                "the values are not clipped. One wild record moves the mean as far as it likes, and no noise of a fixed "
-                "size hides that.",
-            ),
-            Mistake(
-                lambda values, rng: np.clip(values.mean(), 0, 1) + rng.laplace(scale=1 / (values.size * epsilon)),
-                "clipping comes after averaging. One wild record can then drag the whole mean from 0 to 1: clip each "
-                "value first.",
-            ),
-            Mistake(
-                lambda values, rng: np.clip(values, 0, 1).mean(),
-                "there is no noise at all. Whoever knows all records but one can solve for it, as in item 1.",
-            ),
-            Mistake(
-                lambda values, rng: release(values, rng, factor=0.5),
-                "the noise is half of what is needed. The replaced record can move from 0 to 1, not only to the middle.",
-            ),
-            Mistake(
-                lambda values, rng: release(values, rng, factor=epsilon**2),
-                "the scale is multiplied by ε where it must be divided: a smaller ε needs more noise.",
-            ),
-            Mistake(
-                lambda values, rng: release(values, rng, factor=epsilon),
-                "the scale is the sensitivity alone; ε has no say in it.",
-            ),
-            Mistake(
-                lambda values, rng: release(values, rng, factor=float(values.size)),
-                "the noise has the size for the sum, n times too much for the mean.",
-            ),
-            Mistake(
-                lambda values, rng: release(values, rng, factor=2.0),
-                "the noise is twice what is needed: the sensitivity counts the replaced record once.",
-            ),
-            Mistake(
-                lambda values, rng: np.clip(values, 0, 1).mean() + rng.normal(scale=1 / (values.size * epsilon)),
-                "this is Gaussian noise. Its tails are too thin for a pure ε: far out, the ratio of the two densities "
-                "passes every bound.",
-            ),
-            Mistake(
-                lambda values, rng: release(values, rng, factor=float(np.ptp(np.clip(values, 0, 1)))),
-                "the size of the noise is computed from the records, so it tells about them. It may depend on the range "
-                "[0, 1], which is known beforehand, but not on the data.",
-            ),
-        ],
-    )
-
-
-def _replaced(values: np.ndarray[Any, Any], value: float) -> np.ndarray[Any, Any]:
-    """The neighbour in which the first record has another value."""
-    return np.concatenate([[value], values[1:]])
-
-
-_WRONG_TRUTH: list[tuple[Callable[[float], float], str]] = [
-    (lambda e: 1 - math.exp(-e), "the truth has probability 1 - e^(-ε) here: then truth over lie is not e^ε."),
-    (
-        lambda e: math.exp(e) / (2 + math.exp(e)),
-        "the truth has probability e^ε/(2 + e^ε) here, as if there were three answers; there are two.",
-    ),
-    (
-        lambda e: (1 + 1 / (1 + math.exp(-e))) / 2,
-        "when it does not answer the truth, your function tosses a fair coin, which is the truth half of the time. So "
-        "the truth comes more often than you count on: with the other probability the opposite must come.",
-    ),
-    (lambda e: 1 / (1 + math.exp(e)), "it lies with the probability with which it should tell the truth."),
-    (lambda e: 1 / (1 + math.exp(-e / 2)), "this is right for ε/2: nothing asks for a second half."),
-    (lambda e: 1 / (1 + math.exp(-2 * e)), "this is right for 2ε: its promise is twice as weak as the one asked for."),
-    (lambda e: e / (1 + e), "the truth has probability ε/(1 + ε) here: then truth over lie is ε instead of e^ε."),
-    (lambda e: 0.5, "truth and lie are equally likely: such answers tell nothing."),
-]
-
-
-def check_randomized_response(answer: Any) -> None:
-    """Randomized response: every answer epsilon-DP, each person with an own coin, and no lie too many."""
-    epsilon = 1.2
-    truth = mechanisms.randomized_response_truth_probability(epsilon=epsilon)
-
-    def told(bits: Any, rng: np.random.Generator, p: float) -> Any:
-        return np.where(rng.random(bits.shape) < p, bits, 1 - bits)
-
-    def asks(bits: Any, rng: np.random.Generator) -> Any:
-        return answer(bits, epsilon=epsilon, rng=rng)
-
-    def wrong(p: float) -> Callable[..., Any]:
-        return lambda bits, rng: told(bits, rng, p)
-
-    checks.mechanism(
-        asks if callable(answer) else answer,
-        name="randomized_response",
-        reference=lambda bits, rng: told(bits, rng, truth),
-        neighbours=[(np.array([0, 1, 0]), np.array([1, 1, 0]))],
-        epsilon=epsilon,
-        trials=6000,
-        mistakes=[
-            Mistake(
-                lambda bits, rng: bits if rng.random() < truth else 1 - bits,
-                "one coin decides for all people together. Two people with equal bits then always answer alike, which "
-                "shows who differs: give each person a coin of their own, `rng.random(np.shape(bits))`.",
-            ),
-            Mistake(
-                lambda bits, rng: np.where(rng.random(bits.shape) < truth, bits, 0),
-                "only the ones ever lie. Then an answer 1 proves that the bit is 1, and no ε allows that.",
-            ),
-            Mistake(
-                lambda bits, rng: np.where(rng.random(bits.shape) < truth, bits, 1),
-                "only the zeros ever lie. Then an answer 0 proves that the bit is 0, and no ε allows that.",
-            ),
-            Mistake(lambda bits, rng: bits, "every answer is the truth."),
-            *(Mistake(wrong(p(epsilon)), diagnosis) for p, diagnosis in _WRONG_TRUTH),
-        ],
-    )
-    checks.properties(
-        answer,
-        name="randomized_response",
-        cases=[(f"the truth is as likely as ε = {e:g} allows, and no likelier", _truth_rate(e)) for e in (0.4, 2.5)],
-    )
-
-
-def _truth_rate(epsilon: float) -> Callable[[Any], Any]:
-    """A test of the probability of the truth, from 100,000 people with each bit.
-
-    Six standard deviations: the four tests of the item refuse a right answer with probability below 1e-7.
-    """
-    n = 100_000
-    right = mechanisms.randomized_response_truth_probability(epsilon=epsilon)
-
-    def agrees(rate: float, p: float) -> bool:
-        return abs(rate - p) <= 6 * math.sqrt(max(p * (1 - p), 1 / n) / n)
-
-    def test(f: Any) -> bool | str:
-        bits = np.repeat([0, 1], n)
-        answers = np.asarray(f(bits.copy(), epsilon=epsilon, rng=np.random.default_rng(20_250_117)))
-        if answers.shape != bits.shape or not np.isin(answers, (0, 1)).all():
-            return f"the answers to {2 * n} bits must be zeros and ones of the same shape."
-        rates = [float(np.mean(answers[bits == bit] == bit)) for bit in (0, 1)]
-        if all(agrees(rate, right) for rate in rates):
-            return True
-        came = f"the truth came in {rates[0]:.3g} of the zeros and {rates[1]:.3g} of the ones"
-        for p, diagnosis in _WRONG_TRUTH:
-            if all(agrees(rate, p(epsilon)) for rate in rates):
-                return f"{came}. A known mistake: {diagnosis}"
-        if max(rates) > right:
-            return f"{came}. That is too often: the ratio of truth to lie must be at most e^ε."
-        return f"{came}. A larger probability is allowed: the ratio of truth to lie may be e^ε."
-
-    return test
-
-
-def check_estimate_share(answer: Any) -> None:
-    """The unbiased estimate of the share of ones from the answers of randomized response."""
-
-    def truth(epsilon: float) -> float:
-        return mechanisms.randomized_response_truth_probability(epsilon=epsilon)
-
-    def reference(answers: Any, *, epsilon: float) -> float:
-        return mechanisms.randomized_response_estimate(answers, epsilon=epsilon)
-
-    def inputs(rng: np.random.Generator) -> list[tuple[Any, dict[str, Any]] | dict[str, Any]]:
-        cases = [([0, 0, 0], 1.0), ([1, 1, 0, 1], 2.0), ([1, 1], 0.5)]
-        cases += [(rng.integers(0, 2, size=50), e) for e in (0.3, 1.0, 3.0)]
-        return [{"answers": np.asarray(a), "epsilon": e} for a, e in cases]
-
-    checks.function(
-        answer,
-        name="estimate_share",
-        reference=reference,
-        inputs=inputs,
-        mistakes=[
-            Mistake(
-                lambda answers, *, epsilon: np.mean(answers),
-                "this is the share of ones among the answers. If nobody holds a 1, how many ones do you expect all the "
-                "same?",
-            ),
-            Mistake(
-                lambda answers, *, epsilon: min(max(reference(answers, epsilon=epsilon), 0.0), 1.0),
-                "the estimate is cut off at 0 or 1. That looks tidy but moves its expectation; leave it as it comes.",
-            ),
-            Mistake(
-                lambda answers, *, epsilon: np.mean(answers) / (2 * truth(epsilon) - 1),
-                "the slope is right, but the ones that come from lying zeros are not subtracted.",
-            ),
-            Mistake(
-                lambda answers, *, epsilon: np.mean(answers) - (1 - truth(epsilon)),
-                "the ones that come from lying zeros are subtracted, but the true ones that lied are not made up for: "
-                "the answers move less than the bits do.",
-            ),
-            Mistake(
-                lambda answers, *, epsilon: np.mean(answers) / truth(epsilon),
-                "this would be right if only the ones lied. The zeros lie too.",
-            ),
-            Mistake(
-                lambda answers, *, epsilon: (np.mean(answers) - (1 - truth(epsilon))) / truth(epsilon),
-                "what is divided by must be the distance between the expected answer of a 1 and that of a 0.",
-            ),
-            Mistake(
-                lambda answers, *, epsilon: (np.mean(answers) - truth(epsilon)) / (1 - 2 * truth(epsilon)),
-                "this estimates the share of zeros.",
-            ),
-        ],
-        hint="If a share s of the bits are ones, the expected share of ones among the answers is linear in s: solve it.",
-    )
-
-
 def check_sigma(answer: Any) -> None:
     """The exact Gaussian standard deviation for epsilon = 1 and delta = 1e-5."""
     epsilon, delta = 1.0, 1e-5
     sigma = mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
     classic = mechanisms.gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
-    came = answer if isinstance(answer, float | int) and 0.01 <= answer <= 1e6 else sigma
-    real_delta = mechanisms.gaussian_delta(sigma=float(came), epsilon=epsilon)
+    plain = isinstance(answer, float | int | np.floating) and 0.01 <= answer <= 1e6
+    its_delta = mechanisms.gaussian_delta(sigma=float(answer) if plain else sigma, epsilon=epsilon)
+    really = f"the smallest δ at ε = 1 is {its_delta:.3g}, " if plain else "δ is "
     checks.number(
         answer,
         expected=sigma,
         name="sigma",
         rel=1e-4,
         mistakes=[
-            Mistake(classic, "this is the classic formula: private, but with more noise than the exact condition asks."),
+            Mistake(classic, "this is the classic formula: private, but with more noise than needed."),
             Mistake(sigma**2, "this is the variance; asked is the standard deviation."),
             Mistake(2 * sigma, "this is for sensitivity 2; here the sensitivity is 1."),
             Mistake(sigma / 2, "this is for sensitivity 1/2; here the sensitivity is 1."),
@@ -403,15 +177,15 @@ def check_sigma(answer: Any) -> None:
                 "this is the scale of Laplace noise for the same ε, and Gaussian noise needs another size.",
             ),
             Mistake(
-                lambda value: value < sigma,
-                f"with this noise the smallest δ at ε = 1 is {real_delta:.3g}, more than the 1e-05 that is allowed.",
+                lambda value: 0 < value < sigma,
+                f"with this noise {really}more than the 1e-05 that is allowed.",
             ),
             Mistake(
                 lambda value: value > sigma,
-                f"with this noise the smallest δ at ε = 1 is {real_delta:.3g}, less than the 1e-05 that is allowed. It "
-                "is private, but less noise is enough.",
+                f"with this noise {really}less than the 1e-05 that is allowed. That is private, but less is enough.",
             ),
         ],
+        hint="A standard deviation is positive.",
     )
 
 
@@ -479,21 +253,27 @@ def _refutes(answer: tuple[Any, Any, Any]) -> str | None:
             f"the maxima differ by {gap:.3g}, and the noise has scale {scale:g}: so small a move it does hide. How far "
             "can one record move the maximum?"
         )
-    one, other = (_laplace_tail((threshold - top) / scale) for top in (first, second))
-    ratio = max(one, other) / min(one, other)
-    if ratio <= math.exp(epsilon) * (1 + 1e-9):
+    one, other = (_log_tail((threshold - top) / scale) for top in (first, second))
+    # Above both maxima the ratio is exact, however far out the threshold lies.
+    log_ratio = gap / scale if threshold >= max(first, second) else abs(one - other)
+    if log_ratio <= epsilon * (1 + 1e-9):
         return (
-            f"the release exceeds {threshold:g} with probability {one:.4g} on the dataset and {other:.4g} on its "
-            f"neighbour, a factor of {ratio:.3g}, and e^ε = {math.exp(epsilon):.3g} is allowed. Your datasets can do "
-            "it: move the threshold to where only one of them is likely to get."
+            f"the release exceeds {threshold:g} with probability {math.exp(one):.4g} on the dataset and "
+            f"{math.exp(other):.4g} on its neighbour, a factor of {math.exp(log_ratio):.3g}, and e^ε = "
+            f"{math.exp(epsilon):.3g} is allowed. Your datasets can do it: move the threshold to where only one of "
+            "them is likely to get."
         )
     return None
 
 
-def _laplace_tail(z: float) -> float:
-    """The probability that Laplace noise of scale 1 exceeds z; never below the smallest normal float."""
-    tail = 0.5 * math.exp(-z) if 0 <= z < 700 else 1e-305 if z >= 700 else 1 - 0.5 * math.exp(z)
-    return max(tail, 1e-305)
+def _log_tail(z: float) -> float:
+    """The logarithm of the probability that Laplace noise of scale 1 exceeds z."""
+    return math.log(0.5) - z if z >= 0 else math.log1p(-0.5 * math.exp(z))
+
+
+_PREIMAGE = ["preimage", "pre-image", "inverse image", "g^-1", "g^{-1}", "g⁻¹", "g(y)", "g(t)", "g(o)", "g(z)", "g(m)"]
+_PREIMAGE += ["outputs y", "outputs that g", "outputs which g", "outputs of m that", "outputs of m which"]
+_INEQUALITY = ["e^", "exp(", "e**", "np.exp", "epsilon times", "factor", "<=", "≤", "\\le"]
 
 
 def check_post_processing(answer: Any) -> None:
@@ -503,16 +283,16 @@ def check_post_processing(answer: Any) -> None:
         name="argument",
         minimum_words=25,
         must_mention={
-            "the set of outputs of M that g sends into S (its preimage)": [
-                "preimage", "pre-image", "inverse image", "g^-1", "g^{-1}", "g⁻¹", "g(y)", "g(t)", "g(o)", "g(z)", "g(m)",
-                "outputs y", "outputs that g", "outputs which g", "outputs of m that", "outputs of m which",
-            ],
+            "the set of outputs of M that g sends into S (its preimage)": _PREIMAGE,
             "that the promise of M holds for every set of outputs": [
-                "every", "any", "all", "each", "arbitrary", "whatever",
+                "every",
+                "any",
+                "all",
+                "each",
+                "arbitrary",
+                "whatever",
             ],
-            "the inequality between the two neighbours, with its factor e^epsilon": [
-                "e^", "exp(", "e**", "epsilon times", "np.exp", "factor", "<=", "≤", "\\le",
-            ],
+            "the inequality between the two neighbours, with its factor e^epsilon": _INEQUALITY,
         },
         rubric=[
             "g(M(x)) lies in S exactly when M(x) lies in T, the set of outputs that g sends into S.",
@@ -541,8 +321,8 @@ def check_proved(answer: Any) -> None:
         mistakes=[
             Mistake(
                 math.log(640 / 360),
-                "this is log(TPR/FPR), with the observed rates in place of the true ones. That is a guess in the middle: "
-                "half of the time the true ε is smaller, so it proves nothing at 95 %.",
+                "this is log(TPR/FPR), with the observed rates in place of the true ones. That is a guess in the "
+                "middle: half of the time the true ε is smaller, so it proves nothing at 95 %.",
             ),
             Mistake(
                 math.log(hits[1] / alarms[0]),
@@ -581,8 +361,8 @@ def check_refuted(answer: Any) -> None:
         mistakes=[
             Mistake(
                 True,
-                "the observed rates alone suggest more than 0.5, but what is proved at 95 % confidence is less. A claim is "
-                "refuted only by a proof above it; more runs may bring one.",
+                "the observed rates alone suggest more than 0.5, but what is proved at 95 % confidence is less. A "
+                "claim is refuted only by a proof above it; more runs may bring one.",
             ),
         ],
     )

@@ -43,7 +43,7 @@ def _in_the_chapter(check: Callable[[Any], None]) -> Callable[[Any], None]:
         except checks.NotYet as verdict:
             if "is not written yet" not in str(verdict):
                 raise
-            print("Your turn: write your answer in place of the three dots and run this cell again.")
+            print("Your turn: replace the three dots and run the cell.")
 
     return answered
 
@@ -57,7 +57,7 @@ def check_ratio(answer: Any) -> None:
         expected=here / there,
         name="ratio",
         mistakes=[
-            Mistake(there / here, "it is the density around 1 over the density around 0; the question has them reversed."),
+            Mistake(there / here, "it is the reverse: the density around 1 over the density around 0."),
             Mistake(math.log(here / there), "it is the logarithm of the ratio; take its exponential."),
             Mistake(here - there, "it is a difference of densities, not a ratio."),
             Mistake(math.exp(0.5), "the exponent is the distance divided by the scale, not multiplied."),
@@ -98,7 +98,7 @@ def check_width(answer: Any) -> None:
         mistakes=[
             Mistake(math.log(1 / 0.05), "it holds one noise; there are ten, and each has its own chance to stray."),
             Mistake(math.log(10 / 0.05 / 2), "noise can stray on both sides: the tail of |Z| is twice the upper tail."),
-            Mistake(10 * math.log(1 / 0.05), "it multiplies the width by ten; the union bound multiplies the probability."),
+            Mistake(10 * math.log(1 / 0.05), "the union bound multiplies the probability by ten, not the width."),
             Mistake(math.log(10 / 0.95), "it lets the noise stray with probability 0.95; 0.05 is allowed."),
         ],
         hint="The union bound gives at most ten times the probability of one noise; set that equal to 0.05.",
@@ -150,7 +150,7 @@ def check_gradient(answer: Any) -> None:
         mistakes=[
             Mistake(-slope, "the sign is wrong: a larger w makes this loss smaller."),
             Mistake(slope / 2, "the chain rule is missing: the derivative of w x in w is x."),
-            Mistake(-2 * sigmoid, "it has the probability of the other class: the loss is nearly flat where w x is large."),
+            Mistake(-2 * sigmoid, "it is the slope at -w: the loss is nearly flat where w x is large."),
             Mistake(math.log(1 + math.exp(-1)), "it is the loss itself, not its derivative."),
         ],
         hint="Differentiate from outside in: the logarithm, the exponential, then w x.",

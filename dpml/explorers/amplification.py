@@ -41,8 +41,7 @@ def amplification_ladder() -> Explorer:
         attained = [exact(epsilon=epsilon, q=float(v)) / epsilon for v in dots]
         columns = (lecture_bound, lecture_log_form, amplify, exact)
         rows = [
-            [f"{v:g}"] + [f"{f(epsilon=epsilon, q=v):.5g}" for f in columns]
-            for v in (0.001, 0.01, 0.1, 0.25, 0.5, 1.0)
+            [f"{v:g}"] + [f"{f(epsilon=epsilon, q=v):.5g}" for f in columns] for v in (0.001, 0.01, 0.1, 0.25, 0.5, 1.0)
         ]
         return slide, log_form, tight, attained, rows
 
@@ -136,6 +135,7 @@ def two_worst_cases() -> Explorer:
         beyond = axis[axis <= 0]
         # Beside the point, on the side where the panel has room.
         beside = log_a_prime + (0.05 if log_a_prime < 0.9 else -0.2)
+        under = here - 0.17 if here > 0.2 else here + 0.06
         rows = [
             [power(v), power(a), f"{loss(a, v, q):.4f}", f"{loss(epsilon, v, q):.4f}"]
             for v in (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
@@ -167,7 +167,8 @@ def two_worst_cases() -> Explorer:
                 Line(axis, best, "D", label="at the highest A allowed", at=(-1.05, 0.06), panel=1),
                 Points([0.0], [tight], "D", panel=1),
                 Points([-epsilon], [corner], "source", panel=1),
-                Points([log_a_prime], [here], "measured", label="you", at=(beside, here - 0.17), panel=1),
+                # A negative log-ratio lies below this panel, and so would its label.
+                Points([log_a_prime], [here], "measured", "you" if here >= 0 else None, (beside, under), panel=1),
             ],
             table=(["A′ / B", "highest A / B allowed", "log p/p′ there", "log p/p′ at A = e·B"], rows),
         )

@@ -58,8 +58,16 @@ def loss_densities() -> Explorer:
             readout=f"noise {noise:.3g}, ε = {epsilon:.3g}: δ = {delta:.4g}",
             marks=[
                 Area(y, top, blue, "D"),
-                Line(y, blue, "D", label="D, true answer 0", at=(-3.9, 0.9)),
-                Line(y, red, "D'", label="D', true answer 1", at=(4.9, 0.9), anchor="end"),
+                Line(y, blue, "D", label="D, true answer 0", at=(-3.9, 1.18)),
+                Line(
+                    y,
+                    np.minimum(np.exp(epsilon) * red, 1.4),
+                    "muted",
+                    label="e^ε times D'",
+                    at=(4.9, 1.02),
+                    anchor="end",
+                ),
+                Line(y, red, "D'", label="D', true answer 1", at=(4.9, 1.18), anchor="end"),
                 Rule("guarantee", y=epsilon, label="+ε", panel=1),
                 Rule("guarantee", y=-epsilon, label="−ε", panel=1),
                 Line(y, loss, "D", label="log p(y | D) / p(y | D')", at=(4.9, 3.1), anchor="end", panel=1),
@@ -76,7 +84,7 @@ def loss_densities() -> Explorer:
             Switch("mechanism", "Mechanism", {"laplace": "Laplace", "gaussian": "Gaussian"}, "laplace"),
         ],
         axes=[
-            Axes(Axis("output y", -4, 5), Axis("density", 0, 1)),
+            Axes(Axis("output y", -4, 5), Axis("density", 0, 1.3)),
             Axes(Axis("output y", -4, 5), Axis("privacy loss", -4, 4)),
         ],
     )
@@ -136,7 +144,7 @@ def gaussian_calibration() -> Explorer:
                 "epsilon",
                 "ε",
                 [0.1, 0.2, 0.5, 0.9, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0],
-                20.0,
+                0.5,
                 scale="log",
             ),
         ],
@@ -148,39 +156,29 @@ def error_region() -> Explorer:
     """The errors (FPR, FNR) that an attacker can reach against an (epsilon, delta)-DP mechanism."""
     fpr = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 60)])
 
-    @functools.cache
-    def frontier(epsilon: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    def draw(epsilon: float, delta: float, mechanism: str) -> Frame:
         corner = (1 - delta) / (1 + np.exp(epsilon))
         x = np.sort(np.append(fpr, corner))
-        return x, np.array([fnr_lower_bound(float(a), epsilon=epsilon, delta=delta) for a in x])
-
-    def draw(epsilon: float, delta: float, mechanism: str) -> Frame:
-        x, bound = frontier(epsilon, delta)
-        found = 1 - fnr_lower_bound(0.05, epsilon=epsilon, delta=delta)
+        bound = fnr_lower_bound(x, epsilon=epsilon, delta=delta)
+        found = 1 - float(fnr_lower_bound(0.05, epsilon=epsilon, delta=delta))
         curve, name = np.array([]), ""
         if mechanism == "laplace":
-            curve, name = (
-                np.array([laplace_fnr(float(a), scale=1 / epsilon) for a in fpr]),
-                "Laplace, scale 1/ε",
-            )
+            curve, name = laplace_fnr(fpr, scale=1 / epsilon), "Laplace, scale 1/ε"
         elif mechanism == "gaussian" and delta > 0:
             sigma = gaussian_sigma(epsilon=epsilon, delta=delta)
-            curve, name = (
-                np.array([gaussian_fnr(float(a), sigma=sigma) for a in fpr]),
-                f"Gaussian, σ = {sigma:.3g}",
-            )
+            curve, name = gaussian_fnr(fpr, sigma=sigma), f"Gaussian, σ = {sigma:.3g}"
         note = "" if name or mechanism == "none" else "; no Gaussian noise reaches δ = 0"
         rows = [
             [f"{a:g}", f"{fnr_lower_bound(a, epsilon=epsilon, delta=delta):.4f}"]
             for a in (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
         ]
         return Frame(
-            title=f"An attacker who accuses 5 % of the innocent finds at most {100 * found:.3g} % of the guilty.",
+            title=f"At a false positive rate of 5 %, an attacker finds at most {100 * found:.3g} % of the members.",
             readout=f"ε = {epsilon:.3g}, δ = {delta:g}: at FPR 0.05, FNR is at least {1 - found:.3f}{note}",
             marks=[
                 Area(
-                    fpr,
-                    np.zeros(len(fpr)),
+                    x,
+                    np.zeros(len(x)),
                     bound,
                     "guarantee",
                     label="no attacker gets here",
@@ -208,8 +206,8 @@ def error_region() -> Explorer:
             ),
         ],
         axes=Axes(
-            Axis("false positive rate (the innocent accused)", 0, 1),
-            Axis("false negative rate (the guilty missed)", 0, 1),
+            Axis("false positive rate (outsiders accused)", 0, 1),
+            Axis("false negative rate (members missed)", 0, 1),
         ),
     )
 

@@ -6,6 +6,7 @@ import functools
 import http.server
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -49,7 +50,9 @@ def site() -> Path:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
         if done.returncode:
             (SITE / "objects.inv").unlink(missing_ok=True)  # so that the next session builds again
-        assert done.returncode == 0, f"the site does not build:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+            output = (done.stdout + done.stderr).splitlines()
+            said = [line for line in output if re.search(r"WARNING:|ERROR:|Error:", line)]
+            pytest.fail("the site does not build:\n" + "\n".join(said[:20] or output[-20:]), pytrace=False)
     return SITE
 
 

@@ -64,7 +64,8 @@ def drive(browser: Any, explorer: Any, slider: Any) -> None:
     assert spoken["HOME"] != spoken["END"]
     assert shapes["HOME"] != shapes["END"], f"the figure stands still while {spoken['HOME']} -> {spoken['END']}"
     assert browser.execute_script(OUTLINE, slider), "the focus of a slider is not visible"
-    assert browser.execute_script("return window.scrollY") == place, "a key scrolled the page"
+    # A title of one more line moves the page by that line; Home or End taken by the page would move it by screens.
+    assert abs(browser.execute_script("return window.scrollY") - place) < 60, "a key scrolled the page"
 
 
 def test_every_explorer_moves_by_keyboard(browser: Any, visit: Look, address: str) -> None:

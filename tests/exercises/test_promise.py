@@ -48,14 +48,14 @@ def test_recover_accepts(right, capsys):
 @pytest.mark.parametrize(
     ("wrong", "diagnosis"),
     [
-        (lambda mean_all, mean_rest, *, n: mean_all - mean_rest, "plain difference of the two means"),
-        (lambda mean_all, mean_rest, *, n: n * mean_all - n * mean_rest, "means over different numbers of people"),
-        (lambda mean_all, mean_rest, *, n: (n - 1) * mean_all - (n - 1) * mean_rest, "means over different numbers of people"),
+        (lambda mean_all, mean_rest, *, n: mean_all - mean_rest, "plain difference"),
+        (lambda mean_all, mean_rest, *, n: n * mean_all - n * mean_rest, "different numbers of people"),
+        (lambda mean_all, mean_rest, *, n: (n - 1) * mean_all - (n - 1) * mean_rest, "different numbers of people"),
         (lambda mean_all, mean_rest, *, n: (n - 1) * mean_rest - n * mean_all, "order of the subtraction is reversed"),
         (lambda mean_all, mean_rest, *, n: (n - 1) * mean_all - n * mean_rest, "counts are exchanged"),
         (lambda mean_all, mean_rest, *, n: (n + 1) * mean_all - n * mean_rest, "the one who withdrew included"),
-        (lambda mean_all, mean_rest, *, n: 3 * mean_all - 2 * mean_rest, "Put the returned person back among the others"),
-        (lambda mean_all, mean_rest, *, n: float(np.sum(n * mean_all - (n - 1) * mean_rest)), "expected is an array of shape"),
+        (lambda mean_all, mean_rest, *, n: 3 * mean_all - 2 * mean_rest, "Put the returned person back"),
+        (lambda mean_all, mean_rest, *, n: np.sum(n * mean_all - (n - 1) * mean_rest), "expected is an array of shape"),
         (lambda mean_all, mean_rest, *, n: None, "is a return missing?"),
         (lambda mean_all, mean_rest: mean_all - mean_rest, "is called with"),
     ],
@@ -188,7 +188,7 @@ PRIVATE_MEAN_MISTAKES = [
     (clips_in_place, "changes the dataset"),
     (no_clipping, "the values are not clipped"),
     (clips_the_mean, "clipping comes after averaging"),
-    (clips_the_release, "is not private enough"),
+    (clips_the_release, "only the release is clipped"),
     (with_scale(lambda n, epsilon: 0.5 / (n * epsilon)), "half of what is needed"),
     (with_scale(lambda n, epsilon: epsilon / n), "a smaller ε needs more noise"),
     (with_scale(lambda n, epsilon: 1 / n), "ε has no say"),
@@ -196,9 +196,11 @@ PRIVATE_MEAN_MISTAKES = [
     (with_scale(lambda n, epsilon: 2 / (n * epsilon)), "twice what is needed"),
     (noise_from_the_range, "computed from the records"),
     (gaussian_noise, "this is Gaussian noise"),
-    (uniform_noise, "bounded, like uniform noise"),
+    (with_scale(lambda n, epsilon: 0.85 / (n * epsilon)), "times the noise that is needed"),
+    (with_scale(lambda n, epsilon: 1 / (n * 0.6)), "times the noise that is needed"),
+    (uniform_noise, "bounded, as uniform noise is"),
     (lambda values, *, epsilon, rng: clipped_mean(values) * len(values) + rng.laplace(), "is not private enough"),
-    (lambda values, *, epsilon, rng: 0.5 + rng.laplace(scale=1 / (len(values) * epsilon)), "Is the query right?"),
+    (lambda values, *, epsilon, rng: 0.5 + rng.laplace(scale=1 / (len(values) * epsilon)), "their middle at 0.5"),
     (lambda values, *, epsilon, rng: print(clipped_mean(values)), "is a return missing?"),
     (lambda values, *, epsilon, rng: np.nan, "nan"),
     (lambda values, epsilon: 0.5, "TypeError"),
@@ -239,8 +241,12 @@ def one_coin(bits, *, epsilon, rng):
     return bits if rng.random() < truth_of(epsilon) else 1 - bits
 
 
+def response_with_own_randomness(bits, *, epsilon, rng):
+    return np.where(np.random.default_rng().random(bits.shape) < truth_of(epsilon), bits, 1 - bits)
+
+
 RESPONSE_MISTAKES = [
-    (lambda bits, *, epsilon, rng: bits, "in each of 6000 runs"),
+    (lambda bits, *, epsilon, rng: bits, "in each of 3000 runs"),
     (one_coin, "one coin decides for all people"),
     (lambda bits, *, epsilon, rng: bits * (rng.random(bits.shape) < truth_of(epsilon)), "only the ones ever lie"),
     (lambda bits, *, epsilon, rng: bits | (rng.random(bits.shape) > truth_of(epsilon)), "only the zeros ever lie"),
@@ -248,12 +254,12 @@ RESPONSE_MISTAKES = [
     (told_with(lambda e: math.exp(e) / (2 + math.exp(e))), "as if there were three answers"),
     (told_with(lambda e: (1 + truth_of(e)) / 2), "tosses a fair coin"),
     (told_with(lambda e: 1 - truth_of(e)), "lies with the probability"),
-    (told_with(lambda e: truth_of(e / 2)), "right for ε/2"),
-    (told_with(lambda e: truth_of(2 * e)), "right for 2ε"),
+    (told_with(lambda e: truth_of(e / 2)), "right probability for ε/2"),
+    (told_with(lambda e: truth_of(2 * e)), "right probability for 2ε"),
     (told_with(lambda e: 0.5), "equally likely"),
     (told_with(lambda e: min(1.0, truth_of(e) + 0.01)), "too often"),
     (told_with(lambda e: truth_of(e) - 0.02), "A larger probability is allowed"),
-    (lambda bits, *, epsilon, rng: told_with(truth_of)(bits, epsilon=epsilon, rng=np.random.default_rng()), "own random"),
+    (response_with_own_randomness, "uses its own randomness"),
     (lambda bits, *, epsilon, rng: (rng.random(3) < 0.5).astype(int), "is private, but not useful"),
     (lambda bits, *, epsilon, rng: bits + rng.laplace(scale=1 / epsilon, size=bits.shape), "not one of the possible"),
     (lambda bits, *, epsilon, rng: None, "is a return missing?"),
@@ -313,7 +319,9 @@ SIGMA = brentq(lambda s: exact_delta(s, 1.0) - 1e-5, 1.0, 10.0, xtol=1e-12)
 CLASSIC = math.sqrt(2 * math.log(1.25 / 1e-5))
 
 
-@pytest.mark.parametrize("right", [SIGMA, np.float64(mechanisms.gaussian_sigma(epsilon=1.0, delta=1e-5)), round(SIGMA, 3)])
+@pytest.mark.parametrize(
+    "right", [SIGMA, np.float64(mechanisms.gaussian_sigma(epsilon=1, delta=1e-5)), round(SIGMA, 3)]
+)
 def test_sigma_accepts(right):
     items.check_sigma(right)
 
@@ -327,9 +335,9 @@ def test_sigma_accepts(right):
         (SIGMA / 2, "this is for sensitivity 1/2"),
         (1.0, "scale of Laplace noise"),
         (0.99 * SIGMA, "more than the 1e-05 that is allowed"),
-        (math.sqrt(2 * math.log(1 / 1e-5)), "less noise is enough"),
+        (math.sqrt(2 * math.log(1 / 1e-5)), "less is enough"),
         (np.array(3.0), "more than the 1e-05 that is allowed"),
-        (-SIGMA, "more than zero"),
+        (-SIGMA, "A standard deviation is positive"),
         ("large", "not a number"),
         (math.nan, "nan"),
     ],
@@ -341,7 +349,7 @@ def test_sigma_names_the_mistake(wrong, diagnosis):
 DELTA = exact_delta(CLASSIC / 10, 10.0)
 
 
-@pytest.mark.parametrize("right", [DELTA, mechanisms.gaussian_delta(sigma=CLASSIC / 10, epsilon=10.0), float(f"{DELTA:.4g}")])
+@pytest.mark.parametrize("right", [DELTA, mechanisms.gaussian_delta(sigma=CLASSIC / 10, epsilon=10), round(DELTA, 8)])
 def test_delta_of_classic_accepts(right):
     items.check_delta_of_classic(right)
 
@@ -397,7 +405,7 @@ def test_counterexample_names_the_mistake(dataset, neighbour, threshold, diagnos
 @pytest.mark.parametrize("threshold", [-80.0, -1e300, 80.0, 1e300])
 def test_counterexample_survives_thresholds_far_out(threshold):
     neighbour = [*ZEROS[1:], 1.0]
-    if threshold == 80.0:  # far above both maxima the ratio is e^10, its largest value
+    if threshold > 0:  # far above both maxima the ratio is e^10, its largest value
         items.check_counterexample(ZEROS, neighbour=neighbour, threshold=threshold)
     else:
         assert "does not refute" in message(items.check_counterexample, ZEROS, neighbour=neighbour, threshold=threshold)
@@ -508,18 +516,12 @@ def test_refuted_names_the_mistake(wrong, diagnosis):
 
 # All items
 
-SECRETS = {items.check_sigma: SIGMA, items.check_delta_of_classic: DELTA, items.check_proved: evidence().epsilon_at_least}
+PROVED = evidence().epsilon_at_least
+SECRETS = [(items.check_sigma, SIGMA), (items.check_delta_of_classic, DELTA), (items.check_proved, PROVED)]
 
 
-@pytest.mark.parametrize("check", SECRETS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("factor", [0.3, 0.97, 0.9995, 1.0005, 1.04, 2.0, 30.0, 1e6, -1.0])
-def test_no_message_tells_the_value(check, factor):
-    secret = SECRETS[check]
-    if abs(factor - 1) < 0.001 and check is not items.check_sigma:
-        return_value = None
-        check(secret * factor)  # within the tolerance of three digits
-    else:
-        return_value = message(check, secret * factor)
-    numbers = [float(text) for text in re.findall(r"\d+\.?\d*(?:e-?\d+)?", return_value or "")]
-    own = abs(secret * factor)
-    assert not any(abs(x - secret) < 2e-3 * secret and abs(x - own) > 1e-4 * own for x in numbers)
+@pytest.mark.parametrize(("check", "secret"), SECRETS, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize("factor", [0.3, 0.97, 0.99, 1.01, 1.04, 2.0, 30.0, 1e6, -1.0])
+def test_no_message_tells_the_value(check, secret, factor):
+    numbers = [float(text) for text in re.findall(r"\d+\.?\d*(?:e-?\d+)?", message(check, secret * factor))]
+    assert all(abs(number - secret) > 5e-3 * secret for number in numbers)

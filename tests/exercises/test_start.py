@@ -39,7 +39,7 @@ RIGHT: list[tuple[Callable[[Any], None], Any]] = [
 ]
 
 WRONG: list[tuple[Callable[[Any], None], Any, str]] = [
-    (items.check_ratio, math.exp(-2), "reversed"),
+    (items.check_ratio, math.exp(-2), "reverse"),
     (items.check_ratio, 2.0, "logarithm"),
     (items.check_ratio, stats.laplace(0, 0.5).pdf(-0.5) - stats.laplace(1, 0.5).pdf(-0.5), "difference"),
     (items.check_ratio, math.exp(0.5), "divided by the scale"),
@@ -59,7 +59,7 @@ WRONG: list[tuple[Callable[[Any], None], Any, str]] = [
     (items.check_jensen_gap, 0.3, "must be a function"),
     (items.check_gradient, 2 / (1 + math.e), "sign"),
     (items.check_gradient, -1 / (1 + math.e), "chain rule"),
-    (items.check_gradient, -2 / (1 + math.exp(-1)), "other class"),
+    (items.check_gradient, -2 / (1 + math.exp(-1)), "slope at -w"),
     (items.check_gradient, math.log(1 + math.exp(-1)), "loss itself"),
     (items.check_normalise, lambda rows: rows / np.linalg.norm(rows, axis=0, keepdims=True), "axis 1"),
     (items.check_normalise, lambda rows: rows / np.linalg.norm(rows), "every row has its own"),

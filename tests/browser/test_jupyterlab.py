@@ -1,0 +1,142 @@
+"""An explorer inside a real JupyterLab: a keyboard moves it there too, and the live face answers from the kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .looking import ROOT
+
+NOTEBOOK = {
+    "nbformat": 4,
+    "nbformat_minor": 5,
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}},
+    "cells": [
+        {
+            "cell_type": "code",
+            "id": f"cell-{i}",
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+            "source": source,
+        }
+        for i, source in enumerate(
+            [
+                "from dpml.explorers import promise\npromise.gaussian_calibration()",
+                "promise.gaussian_calibration().live()",
+                "'the last cell'",
+            ]
+        )
+    ],
+}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def wait_for(what: str, condition: Any, seconds: float = 60) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[str]:
+    """The address of a JupyterLab that serves one notebook, without a password on the loopback."""
+    (tmp_path / "explorer.ipynb").write_text(json.dumps(NOTEBOOK), encoding="utf-8")
+    port = free_port()
+    # A fresh configuration: nothing of the reader's own JupyterLab, and no look at the news.
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
+        "JUPYTER_DATA_DIR": str(tmp_path / "data"),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "JUPYTERLAB_SETTINGS_DIR": str(tmp_path / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(tmp_path / "workspaces"),
+    }
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--ServerApp.port={port}"),
+        *("--ServerApp.ip=127.0.0.1", "--IdentityProvider.token=", f"--ServerApp.root_dir={tmp_path}"),
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    log = (tmp_path / "lab.log").open("w", encoding="utf-8")
+    server = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
+
+    def answers() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=2):
+                return True
+        except OSError:
+            assert server.poll() is None, (tmp_path / "lab.log").read_text(encoding="utf-8")[-2000:]
+            return False
+
+    try:
+        wait_for("JupyterLab to answer", answers)
+        yield f"http://127.0.0.1:{port}/lab/tree/explorer.ipynb?reset"
+    finally:
+        server.terminate()
+        server.wait(20)
+        log.close()
+
+
+def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab: str) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    def all_of(selector: str) -> list[Any]:
+        return browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def js(script: str, *arguments: Any) -> Any:
+        return browser.execute_script(script, *arguments)
+
+    browser.get(lab)
+    wait_for("the notebook's cells", lambda: len(all_of(".jp-CodeCell .cm-content")) >= 3)
+    wait_for("the kernel", lambda: all_of('.jp-Notebook-ExecutionIndicator[data-status="idle"]'))
+    all_of(".jp-CodeCell .cm-content")[0].click()
+    for _ in range(2):
+        browser.switch_to.active_element.send_keys(Keys.SHIFT, Keys.ENTER)
+    wait_for("the explorer's controls", lambda: all_of(".dpml-explorer .dpml-controls input[type=range]"))
+    slider = all_of(".dpml-explorer .dpml-controls input[type=range]")[0]
+    state = "const r = document.querySelector('.dpml-explorer[data-ready]');"
+    curve = state + "return Array.from(r.querySelectorAll('path.m')).map(p => p.getAttribute('d')).join()"
+    cell = (
+        "return Array.from(document.querySelectorAll('.jp-Cell')).findIndex(c => c.classList.contains('jp-mod-active'))"
+    )
+
+    slider.click()
+    js("arguments[0].focus()", slider)
+    where = js(cell)
+    for key in (Keys.HOME, Keys.ARROW_RIGHT, Keys.END, Keys.ARROW_LEFT, Keys.ARROW_DOWN):
+        text, drawn = slider.get_attribute("aria-valuetext"), js(curve)
+        slider.send_keys(key)
+        assert slider.get_attribute("aria-valuetext") != text, key
+        assert js(curve) != drawn, key
+        assert js(cell) == where, "the key moved to another cell"
+
+    wait_for("the live face", lambda: all_of(".jp-OutputArea .dpml-live svg"))
+    live = "return document.querySelector('.dpml-live svg').getAttribute('aria-label')"
+    before = js(live)
+    box = wait_for("the number box", lambda: all_of(".jp-OutputArea .widget-text input[type=number]"))[-1]
+    box.click()
+    box.send_keys(Keys.CONTROL + "a")
+    box.send_keys("7.5", Keys.ENTER)
+    after = wait_for("the live figure to follow", lambda: js(live) != before and js(live))
+    assert "7.5" in after
+    assert not all_of(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']")

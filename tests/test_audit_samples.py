@@ -1,0 +1,200 @@
+"""Lower bounds on epsilon: their coverage is computed exactly, by enumeration of all counts, never simulated."""
+
+import functools
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpml import mechanisms
+from dpml.audit import samples
+
+
+def bound(true_positives, positives, false_positives, negatives, delta=0.0, confidence=0.9):
+    return samples.epsilon_lower_bound(
+        true_positives=true_positives,
+        positives=positives,
+        false_positives=false_positives,
+        negatives=negatives,
+        delta=delta,
+        confidence=confidence,
+    ).epsilon_at_least
+
+
+def true_epsilon(tpr, fpr, delta):
+    """The least epsilon that allows these two rates: all four inequalities of the definition."""
+    pairs = [(tpr, fpr), (fpr, tpr), (1 - tpr, 1 - fpr), (1 - fpr, 1 - tpr)]
+    return max([0.0] + [math.inf if b == 0 else math.log((a - delta) / b) for a, b in pairs if a > delta])
+
+
+# ---- Clopper and Pearson ----
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99, 1 - 1e-7])
+@pytest.mark.parametrize("trials", [1, 2, 7, 30])
+def test_clopper_pearson_coverage_by_enumeration(trials, confidence):
+    limits = [samples.clopper_pearson(k, trials=trials, confidence=confidence) for k in range(trials + 1)]
+    assert limits[0][0] == pytest.approx(0.0, abs=0)
+    assert limits[-1][1] == pytest.approx(1.0)
+    tail = (1 - confidence) / 2 * (1 + 1e-9)
+    # the worst probabilities are just beside the limits themselves
+    for p in {min(max(v * s, 0.0), 1.0) for pair in limits for v in pair for s in (1 - 1e-9, 1.0, 1 + 1e-9)}:
+        law = stats.binom.pmf(range(trials + 1), trials, p)
+        assert sum(w for w, (low, _) in zip(law, limits, strict=True) if low > p) <= tail
+        assert sum(w for w, (_, high) in zip(law, limits, strict=True) if high < p) <= tail
+
+
+def test_clopper_pearson_solves_its_equations():
+    with mp.workdps(30):
+        for successes, trials, confidence in ((3, 10, 0.95), (0, 50, 0.99), (999, 1000, 0.9), (40, 1000, 1 - 1e-6)):
+            low, high = samples.clopper_pearson(successes, trials=trials, confidence=confidence)
+            tail = (1 - confidence) / 2
+
+            def at_most(k, p, n=trials):
+                return mp.fsum(mp.binomial(n, i) * mp.mpf(p) ** i * (1 - mp.mpf(p)) ** (n - i) for i in range(k + 1))
+
+            assert float(at_most(successes, high)) == pytest.approx(tail, rel=1e-8)
+            if successes:
+                assert float(1 - at_most(successes - 1, low)) == pytest.approx(tail, rel=1e-8)
+
+
+# ---- the lower bound ----
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01, 0.2])
+@pytest.mark.parametrize(("positives", "negatives", "confidence"), [(8, 8, 0.9), (20, 5, 0.8), (3, 30, 0.95)])
+def test_coverage_by_enumeration(positives, negatives, confidence, delta):
+    """For every pair of true rates, the bound exceeds the true epsilon with probability at most 1 - confidence."""
+    counts = list(itertools.product(range(positives + 1), range(negatives + 1)))
+    bounds = [bound(t, positives, f, negatives, delta, confidence) for t, f in counts]
+    worst = 0.0
+    rates = [0.0, 0.003, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98, 0.997, 1.0]
+    edges = {1 - samples.clopper_pearson(k, trials=positives, confidence=confidence)[0] for k in range(positives)}
+    for tpr, fpr in itertools.product(sorted({*rates, *(e * (1 - 1e-9) for e in edges)}), rates):
+        law_d = stats.binom.pmf(range(positives + 1), positives, tpr)
+        law_n = stats.binom.pmf(range(negatives + 1), negatives, fpr)
+        limit = true_epsilon(tpr, fpr, delta)
+        wrong = sum(law_d[t] * law_n[f] for (t, f), b in zip(counts, bounds, strict=True) if b > limit + 1e-12)
+        worst = max(worst, wrong)
+    assert worst <= 1 - confidence
+    if delta == 0.0:
+        assert worst > (1 - confidence) / 200, "a bound that is never wrong would be a useless one"
+
+
+def test_two_claims_spend_the_confidence_once():
+    """The formula of the docstring, from one-sided limits at (1 - confidence) / 2 each."""
+    confidence, delta = 0.95, 1e-3
+    fpr = stats.beta.ppf(1 - 0.025, 31, 970)
+    fnr = stats.beta.ppf(1 - 0.025, 101, 900)
+    expected = max(math.log((1 - fnr - delta) / fpr), math.log((1 - fpr - delta) / fnr))
+    assert bound(900, 1000, 30, 1000, delta, confidence) == pytest.approx(expected, rel=1e-10)
+    mirrored = bound(1000 - 30, 1000, 1000 - 900, 1000, delta, confidence)
+    assert mirrored == pytest.approx(expected, rel=1e-12), "the two directions are treated alike"
+
+
+def test_never_negative_never_infinite():
+    for size in (1, 10, 10**6, 2**53):
+        for t, f in itertools.product((0, size), repeat=2):
+            for delta in (0.0, 0.5, 1.0):
+                for confidence in (1e-12, 0.5, 1 - 1e-12):
+                    value = bound(t, size, f, size, delta, confidence)
+                    assert 0.0 <= value < math.inf
+                    if t <= f or delta == 1.0:
+                        assert value == pytest.approx(0.0, abs=1e-9) or confidence < 0.5
+    perfect = bound(10**6, 10**6, 0, 10**6, 0.0, 0.95)
+    assert perfect == pytest.approx(math.log(10**6 / math.log(2 / 0.05)), abs=1e-4)
+
+
+def test_more_evidence_never_hurts():
+    values = [bound(9 * n, 10 * n, n, 10 * n, 1e-5, 0.95) for n in (1, 3, 10, 100, 10_000)]
+    assert values == sorted(values)
+    assert values[-1] == pytest.approx(math.log(9), abs=0.025)
+    assert bound(90, 100, 10, 100, delta=0.3) < bound(90, 100, 10, 100, delta=0.0)
+    assert bound(90, 100, 10, 100, confidence=0.99) < bound(90, 100, 10, 100, confidence=0.9)
+
+
+def test_evidence_keeps_what_it_rests_on():
+    evidence = samples.epsilon_lower_bound(
+        true_positives=90, positives=100, false_positives=20, negatives=200, delta=1e-5, confidence=0.95
+    )
+    assert evidence._fields[:3] == ("epsilon_at_least", "delta", "confidence")
+    assert evidence[1:] == (1e-5, 0.95, 90, 100, 20, 200)
+
+
+# ---- from scores ----
+
+
+def test_scores_recover_the_epsilon_of_randomized_response():
+    """Deterministic after the seed; the value proved must lie below the true 2 and not far below."""
+    rng = np.random.default_rng(8)
+    on_d = mechanisms.randomized_response(np.ones(100_000), epsilon=2.0, rng=rng)
+    on_neighbour = mechanisms.randomized_response(np.zeros(100_000), epsilon=2.0, rng=rng)
+    kwargs = {"delta": 0.0, "confidence": 1 - 1e-7, "rng": rng}
+    for sign in (1, -1):
+        found = samples.epsilon_lower_bound_from_scores(sign * on_d, scores_neighbour=sign * on_neighbour, **kwargs)
+        assert 1.85 < found.epsilon_at_least < 2.0  # false alarm 1e-7
+        assert (found.positives, found.negatives) == (50_000, 50_000)
+
+
+def test_scores_of_laplace_noise_find_a_good_threshold():
+    rng = np.random.default_rng(10)
+    on_d = -mechanisms.laplace(np.zeros(200_000), scale=1.0, rng=rng)  # large where D is likely
+    on_neighbour = -mechanisms.laplace(np.ones(200_000), scale=1.0, rng=rng)
+    found = samples.epsilon_lower_bound_from_scores(
+        on_d, scores_neighbour=on_neighbour, delta=0.0, confidence=1 - 1e-7, rng=rng
+    )
+    assert 0.9 < found.epsilon_at_least < 1.0
+
+
+def test_sorted_scores_do_no_harm():
+    """The halves are drawn at random: sorted input, whose first half is not like its second, proves nothing false."""
+    rng = np.random.default_rng(12)
+    same = np.sort(rng.normal(size=4000))
+    for seed in range(20):
+        found = samples.epsilon_lower_bound_from_scores(
+            same,
+            scores_neighbour=np.sort(rng.normal(size=4000)),
+            delta=0.0,
+            confidence=1 - 1e-8,
+            rng=np.random.default_rng(seed),
+        )
+        assert found.epsilon_at_least == pytest.approx(0.0, abs=0)  # false alarm 20 * 1e-8
+
+
+def test_selection_on_the_same_half_would_overstate():
+    """Why the runs are split: the best threshold on the very runs that are counted breaks the confidence."""
+    rng = np.random.default_rng(14)
+    cached = functools.cache(lambda t, f: bound(t, 60, f, 60, 0.0, 0.8))
+    wrong = {"same half": 0, "split": 0}
+    rounds = 400
+    for _ in range(rounds):
+        on_d, on_neighbour = rng.normal(size=(2, 60))  # two equal laws: the true epsilon is 0
+        counts = [(int((on_d >= t).sum()), int((on_neighbour >= t).sum())) for t in (*on_d, *on_neighbour)]
+        wrong["same half"] += any(cached(t, f) > 0 or cached(60 - t, 60 - f) > 0 for t, f in counts)
+        found = samples.epsilon_lower_bound_from_scores(
+            on_d, scores_neighbour=on_neighbour, delta=0.0, confidence=0.8, rng=rng
+        )
+        wrong["split"] += found.epsilon_at_least > 0
+    assert wrong["same half"] > stats.binom.ppf(1 - 1e-7, rounds, 0.2)
+    assert wrong["split"] <= stats.binom.ppf(1 - 1e-7, rounds, 0.2)
+
+
+def test_small_and_unequal_sets_of_scores():
+    found = samples.epsilon_lower_bound_from_scores(
+        [0.0, 1.0], scores_neighbour=[0.5, 0.5, 0.5], delta=0.0, confidence=0.9, rng=np.random.default_rng(0)
+    )
+    assert found.epsilon_at_least == pytest.approx(0.0, abs=0)
+    assert (found.positives, found.negatives) == (1, 2)
+    for name, kwargs in (("scores", {"scores": [1.0]}), ("scores_neighbour", {"scores_neighbour": [[1.0, 2.0]]})):
+        arguments = {"scores": [1.0, 2.0], "scores_neighbour": [1.0, 2.0], **kwargs}
+        with pytest.raises(ValueError, match=rf"^{name} must be an array"):
+            samples.epsilon_lower_bound_from_scores(
+                arguments["scores"],
+                scores_neighbour=arguments["scores_neighbour"],
+                delta=0.0,
+                confidence=0.9,
+                rng=np.random.default_rng(0),
+            )

@@ -1,0 +1,176 @@
+"""Every argument of every public function gets NaN, infinity, text, None, a boolean, a list and a negative number.
+
+The functions are found by introspection, so a new one without an entry in the table of good values fails here.
+"""
+
+import inspect
+import math
+import re
+
+import numpy as np
+import pytest
+
+from dpml import mechanisms
+from dpml.accounting import amplification, composition, guarantee, tradeoff
+from dpml.audit import samples
+
+MODULES = (mechanisms, amplification, composition, guarantee, tradeoff, samples)
+
+GOOD = {
+    "value": 0.3,
+    "y": 0.3,
+    "center": 0.5,
+    "scale": 1.5,
+    "sigma": 1.5,
+    "epsilon": 0.8,
+    "delta": 1e-5,
+    "q": 0.2,
+    "truth": 0.8,
+    "fpr": 0.1,
+    "bits": [0, 1, 1],
+    "answers": [0, 1, 1],
+    "scores": [0.0, 1.0, 3.0],
+    "scores_neighbour": [0.5, 0.1],
+    "k": 3,
+    "size": 3,
+    "m": 2,
+    "n": 5,
+    "successes": 3,
+    "trials": 10,
+    "true_positives": 9,
+    "positives": 10,
+    "false_positives": 1,
+    "negatives": 10,
+    "confidence": 0.9,
+    "kind": "exact",
+    "sampling": "none",
+    "order": 2.0,
+    "lower": 0.5,
+    "upper": 1.0,
+}
+ADJACENCY = {"without_replacement": "replace-one", "with_replacement": "replace-one"}
+ARRAYS = {"value", "y", "fpr", "bits", "answers", "scores", "scores_neighbour"}
+SIGNED = {"value", "y", "center", "scores", "scores_neighbour"}  # a negative number is good
+LABELS = {"kind", "adjacency", "sampling"}
+TRUE_IS_GOOD = {"bits", "answers"}
+NONE_IS_GOOD = {"order"}
+INFINITY_IS_GOOD = {("Guarantee", "epsilon"), ("Bounds", "upper")}
+SCALAR_IS_BAD = {"scores", "scores_neighbour"}
+
+FUNCTIONS = {
+    name: getattr(module, name)
+    for module in MODULES
+    for name in module.__all__
+    if callable(getattr(module, name)) and name != "Evidence"  # a plain record, made by epsilon_lower_bound
+}
+
+
+def good_arguments(name):
+    arguments = {}
+    for parameter in inspect.signature(FUNCTIONS[name]).parameters:
+        if parameter == "rng":
+            arguments[parameter] = np.random.default_rng(0)
+        elif parameter == "adjacency":
+            arguments[parameter] = ADJACENCY.get(name, "add/remove")
+        elif parameter == "guarantees":
+            part = {"delta": 0.0, "kind": "exact", "adjacency": "replace-one"}
+            arguments[parameter] = [guarantee.Guarantee(1.0, **part)]
+        elif parameter != "_":
+            arguments[parameter] = GOOD[parameter]
+    return arguments
+
+
+def bad_values(name, parameter):
+    yield from ("0.5", "", b"1", object(), 1j, {0.5})
+    if parameter not in NONE_IS_GOOD:
+        yield None
+    if parameter not in TRUE_IS_GOOD:
+        yield from (True, np.True_)
+    yield from (math.nan, -math.inf, np.float64("nan"))
+    if (name, parameter) not in INFINITY_IS_GOOD:
+        yield math.inf
+    if parameter not in SIGNED:
+        yield from (-1, -1e-9)
+    if parameter in ARRAYS:
+        yield from ([0.0, math.nan], [0.0, math.inf], ["a"], [None], [[1.0], [1.0, 0.0]], [0.0, True])
+    else:
+        yield from (np.array([0.5, 0.5]), [0.5, 0.5], [3, 3], np.array([0.5]), 10**400)
+    if parameter in SCALAR_IS_BAD:
+        yield 1.0
+
+
+CASES = [(name, parameter) for name in FUNCTIONS for parameter in good_arguments(name)]
+
+
+def test_the_table_is_complete_and_the_good_values_are_good():
+    assert len(FUNCTIONS) > 35
+    for name, function in FUNCTIONS.items():
+        assert function(**good_arguments(name)) is not None
+
+
+@pytest.mark.parametrize(("name", "parameter"), CASES)
+def test_each_bad_value_is_refused_by_name(name, parameter):
+    tried = 0
+    for bad in bad_values(name, parameter):
+        if parameter in TRUE_IS_GOOD and isinstance(bad, list) and bad == [0.0, True]:
+            continue  # bits may be booleans
+        if parameter in {"k", "size"} and isinstance(bad, int) and bad == 10**400:
+            continue  # a count may be any integer; where the result leaves the floats: test_composition.py
+        with pytest.raises(ValueError, match=rf"^{parameter} must ") as caught:
+            FUNCTIONS[name](**{**good_arguments(name), parameter: bad})
+        assert len(str(caught.value)) < 400
+        assert re.search(r", got |share one adjacency", str(caught.value)), "the message shows what came"
+        tried += 1
+    assert tried >= 12
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "bad"),
+    [
+        ("laplace_density", "scale", 0.0),
+        ("gaussian_delta", "sigma", 0.0),
+        ("gaussian_epsilon", "sigma", 0),
+        ("gaussian_epsilon", "delta", 1.1),
+        ("gaussian_sigma", "delta", 0.0),
+        ("gaussian_sigma", "delta", 1.0),
+        ("gaussian_sigma_classic", "epsilon", 0.0),
+        ("gaussian_sigma_classic", "epsilon", 1.0),
+        ("gaussian_sigma_classic", "delta", 0.0),
+        ("gaussian_sigma_classic_formula", "epsilon", 0.0),
+        ("laplace_scale", "epsilon", 0.0),
+        ("randomized_response_epsilon", "truth", 1.0),
+        ("randomized_response_estimate", "epsilon", 0.0),
+        ("randomized_response_estimate", "answers", [0.5]),
+        ("exponential", "scores", []),
+        ("exponential", "scores", [[1.0, 2.0]]),
+        ("amplify", "q", 1.0000001),
+        ("poisson", "q", 1.5),
+        ("poisson", "delta", 1.5),
+        ("poisson", "adjacency", "replace-one"),
+        ("poisson", "adjacency", "as the mechanism's"),
+        ("without_replacement", "adjacency", "add/remove"),
+        ("without_replacement", "m", 6),
+        ("without_replacement", "m", 2.0),
+        ("with_replacement", "n", 1),
+        ("randomized_response_subsampled", "epsilon", 701.0),
+        ("basic", "k", 0),
+        ("basic", "k", 2.0),
+        ("group_privacy", "size", 0),
+        ("fnr_lower_bound", "fpr", 1.1),
+        ("gaussian_fnr", "fpr", [0.5, 1.1]),
+        ("clopper_pearson", "successes", 11),
+        ("clopper_pearson", "trials", 0),
+        ("clopper_pearson", "confidence", 0.0),
+        ("clopper_pearson", "confidence", 1.0),
+        ("epsilon_lower_bound", "true_positives", 11),
+        ("epsilon_lower_bound", "false_positives", 11),
+        ("epsilon_lower_bound", "confidence", 1.0),
+        ("epsilon_lower_bound_from_scores", "scores", [1.0]),
+        ("epsilon_lower_bound_from_scores", "rng", 0),
+        ("epsilon_lower_bound_from_scores", "rng", np.random.RandomState(0)),
+    ],
+)
+def test_the_edges_of_the_ranges(name, parameter, bad):
+    blamed = "m" if (name, parameter) == ("with_replacement", "n") else parameter  # m = 2 exceeds n = 1
+    with pytest.raises(ValueError, match=rf"^{blamed} must "):
+        FUNCTIONS[name](**{**good_arguments(name), parameter: bad})
