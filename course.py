@@ -104,7 +104,7 @@ def site(root, *arguments):
     # --all reads every page: else the warnings of the last build, or an older side bar, stay unseen.
     build = ["-c", BUILD, "build", "--all", "--warningiserror", "--keep-going", "."]
     status, output = run(root, *build, show=r"(?!.*(ParserConfig\(|without encryption))")
-    ran = [Path(name).stem for name in re.findall(r"(.*): Executing notebook", output)]
+    ran = [os.path.relpath(name, str(root)) for name in re.findall(r"(.*): Executing notebook", output)]
     print(f"Notebooks that ran: {', '.join(ran) or 'none, the stored outputs are up to date'}")
     page = root / "_build" / "html" / "index.html"
     print("The build failed: the lines with WARNING or ERROR say why." if status else f"The site: {page}")

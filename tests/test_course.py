@@ -416,14 +416,14 @@ def test_the_real_book_never_shows_an_old_number(
         assert len(shown) == 1 and ran is not None
         return shown[0], ran.group(1)
 
-    assert build() == ("0.5", "page")
+    assert build() == ("0.5", "page.ipynb")
     assert build() == ("0.5", "none, the stored outputs are up to date")
     (house / "dpml" / "constants.py").write_text("VALUE = 0.25\n", encoding="utf-8")
-    assert build() == ("0.25", "page")
+    assert build() == ("0.25", "page.ipynb")
     (house / "dpml" / "constants.py").write_text("VALUE = 0.5\n", encoding="utf-8")
     # The text of the page now has a broken reference: a warning, which fails the build.
     (house / "page.ipynb").write_text(json.dumps(notebook).replace("# A page", "{ref}`nowhere`"), encoding="utf-8")
-    assert build(sound=False) == ("0.5", "page")
+    assert build(sound=False) == ("0.5", "page.ipynb")
 
 
 def test_the_server_answers_on_this_machine_only(

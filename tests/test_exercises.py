@@ -61,7 +61,7 @@ def test_the_folder_holds_exercises(path):
 def test_has_items_of_every_kind(path):
     checks = [cell for cell in code_cells(read(path)) if is_check(cell)]
     tags = [tag for cell in checks for tag in cell["metadata"].get("tags", [])]
-    items = [c for c in read(path)["cells"] if c["cell_type"] == "markdown" and source(c).startswith("### Item ")]
+    items = [c for c in read(path)["cells"] if c["cell_type"] == "markdown" and source(c).startswith("## Item ")]
     assert len(items) >= 5
     assert "mechanism" in tags, "no check is tagged as one of a mechanism"
     assert "proof" in tags, "no check is tagged as one of a step of a proof"

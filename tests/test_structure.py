@@ -191,7 +191,9 @@ def test_import_dpml_is_instant():
 
 def test_imports_cost_little_more_than_numpy_and_scipy_special():
     """Interleaved with the yardstick, so that a busy machine slows both alike; five tries to be undisturbed."""
-    others = ("dpml.data", "dpml.classroom.checks", "dpml.classroom.explorer", "dpml.classroom.figures")
+    others = ["dpml.data", "dpml.classroom.checks", "dpml.classroom.explorer", "dpml.classroom.figures"]
+    for top in ("explorers", "exercises"):  # the heaviest of all, since they import the rest
+        others += [f"dpml.{top}.{path.stem}" for path in sorted((ROOT / top).glob("[!_]*.py"))]
     maths = [name for name in TORCH_FREE if name.split(".")[1] not in {"classroom", "data"}]
     together = "\n".join(f"import {name}" for name in maths)  # all at once costs more than any one of them
     yardstick = min(seconds("import numpy, scipy.special") for _ in range(3))

@@ -37,10 +37,15 @@ def differences() -> Iterator[Difference]:
         texts = [(module, importlib.import_module(module).__doc__)]
         texts += [(entry.path, entry.value.__doc__) for entry in docstrings.public(module) if callable(entry.value)]
         for path, text in texts:
-            yield from _pairs(path, text or "")
+            yield from pairs(path, text or "")
 
 
-def _pairs(path: str, text: str) -> Iterator[Difference]:
+def pairs(path: str, text: str) -> Iterator[Difference]:
+    """The differences that one docstring states.
+
+    Raises:
+        ValueError: as in `differences`.
+    """
     source, printed = "", ""
     for label, body in docstrings.labels(text):
         if label == "Source":

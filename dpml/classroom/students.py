@@ -5,10 +5,10 @@ An exercise notebook holds its solutions between markers, each alone on its line
     ### BEGIN SOLUTION              ### BEGIN HIDDEN TESTS
     ### END SOLUTION                ### END HIDDEN TESTS
 
-In a text cell they may also be comments, ``<!-- BEGIN SOLUTION -->``. A region of a code cell becomes one
-line that raises NotImplementedError, a region of a text cell one line that invites an answer, and hidden
-tests go. A solution cell of nbgrader without markers is a solution as a whole, as it is for nbgrader. A
-module-level answer keeps a shape by a line above its region, such as ``epsilon = ...``.
+In a text cell they may also be comments, ``<!-- BEGIN SOLUTION -->``. A region inside a function becomes one
+line that raises NotImplementedError; a region at module level, below a line such as ``epsilon = ...``, becomes a
+comment; a region of a text cell becomes one line that invites an answer; hidden tests go. A solution cell of
+nbgrader without markers is a solution as a whole, as it is for nbgrader.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 CODE_STUB = 'raise NotImplementedError("write your answer here")'
+VALUE_STUB = "# Write your answer here, in place of the dots."
 TEXT_STUB = "*Write your answer here.*"
 
 Status = Literal["written", "kept"]
@@ -127,7 +128,7 @@ def _split(cell: Mapping[str, Any], *, where: str) -> _Split:
             continue
         if what == "SOLUTION":
             solution = True
-            kept.append(_indent(region, marker_line) + CODE_STUB if code else TEXT_STUB)
+            kept.append(_stub(region, marker_line) if code else TEXT_STUB)
         removed += region
         opened = ""
     if opened:
@@ -135,6 +136,12 @@ def _split(cell: Mapping[str, Any], *, where: str) -> _Split:
     if not solution and cell.get("metadata", {}).get("nbgrader", {}).get("solution") is True:
         return _Split([CODE_STUB if code else TEXT_STUB], removed + kept, True)
     return _Split(kept, removed, solution)
+
+
+def _stub(region: Iterable[str], marker_line: str) -> str:
+    # A raising line at module level would stop "Run all"; there `x = ...` stands above and the check tells.
+    indent = _indent(region, marker_line)
+    return indent + CODE_STUB if indent else VALUE_STUB
 
 
 def _indent(region: Iterable[str], marker_line: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dpml.accounting.tradeoff import fnr_lower_bound, gaussian_fnr, laplace_fnr
 from dpml.audit.samples import epsilon_lower_bound
@@ -23,6 +22,7 @@ from dpml.mechanisms import (
     laplace_loss,
     randomized_response_truth_probability,
 )
+from dpml.numerics import crossing
 
 
 def loss_densities() -> Explorer:
@@ -104,7 +104,7 @@ def gaussian_calibration() -> Explorer:
             formula = gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
             return formula - gaussian_sigma(epsilon=epsilon, delta=delta)
 
-        return exact, classic, float(brentq(excess, 1.0, 60.0))
+        return exact, classic, crossing(excess, low=1.0, high=60.0)
 
     def draw(log_delta: int, epsilon: float) -> Frame:
         delta = 10.0**log_delta

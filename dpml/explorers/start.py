@@ -72,7 +72,8 @@ def tail_bounds() -> Explorer:
         # The Gaussian curve leaves the axes early, so its name stands beside its middle.
         label_at = (7.95, end[1] * 3) if noise == "laplace" else (6.25, 1.5 * _some_of(k, one(5.0)).chernoff)
         return Frame(
-            title=f"{who} strays {t:.3g} standard deviations with probability {here.exact:.2g}; " + _verdict(here),
+            title=f"{who} strays {t:.3g} standard deviation{'' if t == 1 else 's'} with probability {here.exact:.2g}; "
+            + _verdict(here),
             readout=f"t = {t:.3g}, k = {k}: exact {here.exact:.3g}; at most {here.chernoff:.3g} (Chernoff), "
             f"{here.chebyshev:.3g} (Chebyshev), {here.markov:.3g} (Markov)",
             marks=[
@@ -114,4 +115,8 @@ def _verdict(tail: _Tail) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.3g}" if ratio < 1e3 else f"about 10^{round(math.log10(ratio))}"
+    if ratio < 1e3:
+        return f"{ratio:.3g}"
+    if ratio < 1e6:
+        return f"about {float(f'{ratio:.2g}'):,.0f}"
+    return f"about 10^{round(math.log10(ratio))}"
