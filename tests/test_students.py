@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from dpml.classroom import students
-from dpml.classroom.students import CODE_STUB, TEXT_STUB, VALUE_STUB, make_student_version, release, release_course, solution_lines
+from dpml.classroom.students import (
+    CODE_STUB,
+    TEXT_STUB,
+    VALUE_STUB,
+    make_student_version,
+    release,
+    release_course,
+    solution_lines,
+)
 
 SECRETS = ["secret_scale = 2 * bound", "return secret_scale / epsilon", "hidden_assert(scale(3))", "because secretly"]
 
@@ -325,7 +333,9 @@ def test_nbgrader_removes_the_same_regions() -> None:
     theirs, _ = preprocessors.ClearHiddenTests().preprocess(theirs, {})
     ours = make_student_version(source, name="n.ipynb")
     # The one difference: at module level ours is a comment, so that "Run all" goes on.
-    assert [source_of(cell).replace(VALUE_STUB, CODE_STUB) for cell in ours["cells"]] == [cell["source"] for cell in theirs["cells"]]
+    assert [source_of(cell).replace(VALUE_STUB, CODE_STUB) for cell in ours["cells"]] == [
+        cell["source"] for cell in theirs["cells"]
+    ]
     assert not [cell for cell in theirs["cells"] if "secret" in cell["source"]]
 
 

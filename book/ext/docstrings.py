@@ -185,7 +185,7 @@ def _section(title: str, body: str, link: Link) -> list[nodes.Node]:
     for name, lines in entries:
         term = nodes.term("", "", nodes.literal(text=name.strip("`")))
         listing += nodes.definition_list_item("", term, nodes.definition("", *render("\n".join(lines), link)))
-    return [nodes.rubric(text=title), listing] if entries else []
+    return [nodes.rubric(text=title), *([listing] if entries else [])]
 
 
 def _bullets(block: str, link: Link) -> list[nodes.Node]:

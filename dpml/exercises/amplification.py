@@ -98,9 +98,7 @@ def check_useful_q(answer: Any) -> None:
                 1 / (2 * math.sinh(1.0)),
                 "a factor of 2 is lost: e^epsilon - e^-epsilon is twice the hyperbolic sine, and 2q stands before it.",
             ),
-            Mistake(
-                1 / (2 * (math.e - 1)), "the term e^-epsilon is missing, or one stands in its place."
-            ),
+            Mistake(1 / (2 * (math.e - 1)), "the term e^-epsilon is missing, or one stands in its place."),
             Mistake(
                 4 * math.sinh(1.0),
                 "this is the slide's bound at q = 1. Which q makes the bound as small as epsilon itself?",

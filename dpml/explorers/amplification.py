@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import comb
 
 from dpml.accounting.amplification import (
     amplify,
@@ -211,7 +211,7 @@ def sampling_and_adjacency() -> Explorer:
             at, chance = np.array([m]), np.array([1.0])
         else:
             at = sizes if q < 1 else sizes[-1:]  # at q = 1 the other sizes have probability 0
-            chance = np.asarray(binom.pmf(at, n, q))
+            chance = comb(n, at) * q**at * (1 - q) ** (n - at)
         if scheme == "add/remove":
             # The size would tell n, which no guarantee under add/remove allows: only the answer is released.
             with_record, without = randomized_response_subsampled(epsilon=epsilon, q=q)

@@ -132,7 +132,7 @@ def test_no_docstring_breaks_the_page(docstrings: Any, text: str) -> None:
 def test_a_difference_needs_its_three_paragraphs(docstrings: Any, text: str) -> None:
     from book.ext import errata
 
-    with pytest.raises(ValueError, match="m: '(Printed|Implemented):' must"):
+    with pytest.raises(ValueError, match=r"m: '(Printed|Implemented):' must"):
         list(errata.pairs("m", text))
 
 
