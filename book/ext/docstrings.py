@@ -110,7 +110,7 @@ def render(text: str, link: Link = lambda name: None) -> list[nodes.Node]:
         if SECTION.match(head):
             result += _section(head.rstrip(":"), rest, link)
         elif head.startswith(".. math::"):
-            result.append(_display((head.removeprefix(".. math::") + "\n" + rest).strip()))
+            result.append(_display((head.removeprefix(".. math::") + "\n" + dedent(rest)).strip()))
         elif block.startswith("$$") and block.endswith("$$") and len(block) > 4:
             result.append(_display(block[2:-2].strip()))
         elif block.startswith((" ", ">>>")):
@@ -133,7 +133,8 @@ def _blocks(text: str) -> list[str]:
         if not part.strip():
             continue
         indented = part.startswith(" ")
-        if blocks and indented and (blocks[-1].startswith(" ") or SECTION.match(blocks[-1].split("\n")[0])):
+        head = blocks[-1].split("\n")[0] if blocks else ""
+        if indented and (head.startswith((" ", ".. math::")) or SECTION.match(head)):
             blocks[-1] += "\n\n" + part
         else:
             blocks.append(part)
@@ -236,7 +237,7 @@ def inline(text: str, link: Link = lambda name: None) -> list[nodes.Node]:
     at = 0
     for match in INLINE.finditer(text):
         if match.start() > at:
-            result.append(nodes.Text(text[at : match.start()]))
+            result.append(nodes.Text(text[at : match.start()].replace(r"\$", "$")))
         at = match.end()
         if match["math"] or match["role"] == "math":
             result.append(nodes.math(text=match["math"] or match["target"]))
@@ -248,5 +249,5 @@ def inline(text: str, link: Link = lambda name: None) -> list[nodes.Node]:
             name = match["target"] or match["code"] or match["name"]
             result.append(link(name.strip("~")) or nodes.literal(text=name))
     if at < len(text):
-        result.append(nodes.Text(text[at:]))
+        result.append(nodes.Text(text[at:].replace(r"\$", "$")))
     return result

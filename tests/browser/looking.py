@@ -109,6 +109,8 @@ return {
   formulas: document.querySelectorAll('.math').length,
   typeset: document.querySelectorAll('mjx-container').length,
   wrong: document.querySelectorAll('mjx-merror, mjx-container [data-mjx-error]').length,
+  raw: Array.from(document.querySelectorAll('mjx-assistive-mml mtext'), (e) => e.textContent)
+    .filter((text) => /[\\$]/.test(text)),
   readable: document.querySelectorAll('mjx-assistive-mml math').length,
   errors: Array.from(article.querySelectorAll('.system-message, .problematic, .output.stderr, .output.traceback'))
     .filter((e) => !e.closest('.tag_raises-exception')).map((e) => e.textContent),

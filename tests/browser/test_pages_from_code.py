@@ -75,6 +75,13 @@ def test_the_forms_of_a_docstring_are_read(docstrings: Any) -> None:
     a \le b
     $$
 
+    .. math::
+
+        x &= y \\
+        z &= 1
+
+    Then an item:
+
     - one, which
       goes on
     - two
@@ -101,8 +108,10 @@ def test_the_forms_of_a_docstring_are_read(docstrings: Any) -> None:
         "<literal>amplify</literal>",
         "<literal>q=0.5</literal>",
         "<strong>not</strong>",
-        r"A price of \$5 stays.",
+        "A price of $5 stays.",
         r'xml:space="preserve">a \le b</math_block>',
+        'xml:space="preserve">x &= y \\\\\nz &= 1</math_block>',
+        "<paragraph>Then an item:</paragraph>",
         "<paragraph>one, which goes on</paragraph>",
         "kept   as\nit is",
         "<entry><paragraph><literal>q</literal></paragraph></entry>",
@@ -150,6 +159,8 @@ def test_the_reference_shows_every_public_name_with_its_source(docstrings: Any, 
                 block = page[page.index(f'id="{entry.path}"') :].split('<dl class="py', 1)[0]
                 assert all(name in block for name in inspect.signature(entry.value).parameters), entry.path
                 assert ("<strong>Source:</strong>" in block) == ("Source:" in (entry.value.__doc__ or "")), entry.path
+        blocks = re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)
+        assert [block for block in blocks if re.search(r"\\[a-z]+\b", block)] == [], "LaTeX is shown as written"
     assert count > 40
     assert api.missing() == []
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -59,6 +61,7 @@ def test_formulas_are_set(visit: Look, page: str) -> None:
     seen = visit(page).facts
     assert re.findall(r"\$\$|\\\(|\\\[|\\begin|\\label|\\eqref|\?\?", seen["text"]) == []
     assert seen["wrong"] == 0
+    assert seen["raw"] == [], "a command of LaTeX is shown as written"
     assert seen["typeset"] >= seen["formulas"]
     assert seen["readable"] == seen["typeset"], "a screen reader finds no MathML for some formula"
     assert [number for number in seen["numbers"] if not re.fullmatch(r"\(\d[\d.]*\)", number)] == []
@@ -135,6 +138,16 @@ def test_nothing_of_the_site_points_to_a_content_network(site: Path) -> None:
     assert [
         str(file.relative_to(site)) for file in site.rglob("*.html") if outside.search(file.read_text(encoding="utf-8"))
     ] == []
+
+
+def test_the_search_finds_a_page_without_a_server_of_its_own(browser: Any, address: str) -> None:
+    """The index is a file of the site; the words are looked up in the browser."""
+    found = "return Array.from(document.querySelectorAll('#search-results li a'), (a) => a.getAttribute('href'))"
+    browser.get(f"{address}/search.html?q=laplace")
+    deadline = time.monotonic() + 20
+    while not (links := browser.execute_script(found)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert any(link.startswith("notebooks/01_promise.html") for link in links), links
 
 
 def test_the_errata_page_has_every_difference_and_no_other(site: Path) -> None:
