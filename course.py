@@ -82,10 +82,7 @@ def prepare(root, installer=install):
 
 
 def drop_stale_outputs(root):
-    """Drop the stored outputs of the notebooks when code or a recorded result that they use has changed.
-
-    Jupyter's cache compares cells only. The record comes before the build, which may be interrupted.
-    """
+    """Drop the stored outputs when code or a recorded result has changed: Jupyter's cache compares cells only."""
     files = [path for top in ("dpml", "experiments") for path in (root / top).rglob("[!.]*") if path.is_file()]
     files = [root / "requirements.txt", *(path for path in files if "__pycache__" not in path.parts)]
     now = {f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.relative_to(root).as_posix()}" for path in files}
@@ -95,7 +92,7 @@ def drop_stale_outputs(root):
         changed = sorted({line.split(" ", 1)[1] for line in now ^ before})
         print(f"Every notebook runs again. Changed: {', '.join(changed[:5])}{' ...' if changed[5:] else ''}")
         shutil.rmtree(str(cache))
-    record.parent.mkdir(exist_ok=True)
+    record.parent.mkdir(exist_ok=True)  # the record comes before the build, which may be interrupted
     record.write_text("\n".join(sorted(now)), encoding="utf-8")
 
 
@@ -127,7 +124,8 @@ def test(root, *arguments):
 
 
 def lab(root, *arguments):
-    return run(root, "-c", RELEASE, ".", "work")[0] or run(root, "-m", "jupyterlab", "-y", *arguments, "work")[0]
+    at = "--LabApp.default_url=/lab/tree/work"  # from the root: links to book/ work there
+    return run(root, "-c", RELEASE, ".", "work")[0] or run(root, "-m", "jupyterlab", "-y", at, *arguments)[0]
 
 
 def main(words):
