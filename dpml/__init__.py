@@ -6,7 +6,7 @@ relation; each public function names its source.
 | concept | module | chapter | source |
 |---|---|---|---|
 | four mechanisms and their exact privacy | `dpml.mechanisms` | promise | Dwork, Roth 2014; Balle, Wang 2018 |
-| what an attacker can still tell | `dpml.accounting.tradeoff` | promise | Wasserman, Zhou 2010; Dong et al. 2022 |
+| what an attacker can still tell | `dpml.accounting.tradeoff` | promise | Kairouz et al. 2015; Dong et al. 2022 |
 | a privacy number with its label | `dpml.accounting.guarantee` | promise | Dwork, Roth 2014 |
 | basic composition, group privacy | `dpml.accounting.composition` | promise | Dwork, Roth 2014 |
 | a first audit: epsilon at least | `dpml.audit.samples` | promise | Jagielski et al. 2020 |

@@ -7,7 +7,8 @@ Every public function of the package passes its arguments through these validato
     sigma must be in (0, inf), got nan
     k must be an integer >= 1, got 2.5
 
-NaN and infinities never pass. Booleans are not numbers here: ``epsilon=True`` is a slip, not epsilon = 1.
+NaN and infinities never pass. Booleans are not numbers here: ``epsilon=True`` is a slip, not epsilon = 1. Nor are
+durations (``numpy.timedelta64``), and an array with a mask is refused whole: what stands behind the mask is no data.
 This is the bottom layer: it needs the standard library and NumPy only.
 """
 
@@ -45,10 +46,22 @@ def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
     return f"{left}{low:.12g}, {high:.12g}{right}"
 
 
-def _holds_bool(value: Any) -> bool:
+def _scalar(value: Any) -> Any:
+    """The Python number in a NumPy scalar or zero-dimensional array; anything else as it is."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value.item() if value.dtype.kind in "biuf" and not _masked(value) else None
+    return value
+
+
+def _masked(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and hasattr(value, "mask")
+
+
+def _holds_what_numpy_would_hide(value: Any) -> bool:
+    """Whether a boolean or a mask would become a number, as in [0.5, True] or a list of masked arrays."""
     if isinstance(value, list | tuple):
-        return any(_holds_bool(item) for item in value)
-    return isinstance(value, bool | np.bool_)
+        return any(_holds_what_numpy_would_hide(item) for item in value)
+    return isinstance(value, bool | np.bool_) or _masked(value)
 
 
 def _refuse(name: str, allowed: str, value: object) -> NoReturn:
@@ -67,19 +80,17 @@ def real(
     """Return `value` as a finite float between `low` and `high`.
 
     Accepts Python and NumPy real scalars and zero-dimensional arrays. The ends belong to the range unless
-    `low_open` or `high_open` says otherwise; an infinite end never does.
+    `low_open` or `high_open` says otherwise; an infinite end never does. Minus zero comes back as zero.
 
     Raises:
         ValueError: for anything else: bool, str, None, complex, NaN, inf, an array with a shape.
     """
     allowed = f"in {_interval(low, high, low_open, high_open)}"
-    scalar = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        scalar = value.item()
+    scalar = _scalar(value)
     if isinstance(scalar, bool) or not isinstance(scalar, numbers.Real):
         _refuse(name, allowed, value)
     try:
-        number = float(scalar)
+        number = float(scalar) + 0.0  # -0.0 + 0.0 is 0.0
     except OverflowError:  # an int beyond the range of floats
         _refuse(name, allowed, value)
     above = low < number if low_open else low <= number
@@ -103,9 +114,7 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
         allowed = f"an integer <= {high}"
     else:
         allowed = "an integer"
-    scalar = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        scalar = value.item()
+    scalar = _scalar(value)
     if isinstance(scalar, bool) or not isinstance(scalar, numbers.Integral):
         _refuse(name, allowed, value)
     number = int(scalar)
@@ -164,7 +173,7 @@ def array(
     array. The result may share memory with `value`.
 
     Raises:
-        ValueError: for text, None, booleans, complex numbers, ragged lists, NaN, inf, or a wrong shape.
+        ValueError: for text, None, booleans, complex numbers, ragged lists, masked arrays, NaN, inf, or a wrong shape.
     """
     allowed = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
     try:
@@ -179,9 +188,10 @@ def array(
         _refuse(name, f"an array of shape {shape}", value)
     if raw.size < min_size:
         _refuse(name, f"an array of at least {min_size} element{'' if min_size == 1 else 's'}", value)
-    if _holds_bool(value):  # numpy would turn [0.5, True] into numbers
+    if _holds_what_numpy_would_hide(value):
         _refuse(name, allowed, value)
-    numbers_ = raw.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
+        numbers_ = raw.astype(np.float64, copy=False)
     good = np.isfinite(numbers_)
     good &= numbers_ > low if low_open else numbers_ >= low
     good &= numbers_ < high if high_open else numbers_ <= high
@@ -201,6 +211,8 @@ def bits(name: str, value: Any) -> NDArray[np.int8]:
     try:
         raw = np.asarray(value)
     except (ValueError, TypeError, RuntimeError):
+        _refuse(name, allowed, value)
+    if _masked(value) or (isinstance(value, list | tuple) and any(_masked(item) for item in value)):
         _refuse(name, allowed, value)
     if raw.size > 0 and (raw.dtype.kind not in "biuf" or not ((raw == 0) | (raw == 1)).all()):
         _refuse(name, allowed, value)

@@ -18,6 +18,7 @@ A probability of :math:`e^{-2000}` is 0 in floating point, but its logarithm is 
 from __future__ import annotations
 
 import math
+import numbers
 import reprlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -37,16 +38,19 @@ _LOG_HALF = -math.log(2.0)
 def _log_values(name: str, value: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
     """An array of logarithms in [low, high], where low may be -inf: the logarithm of zero."""
     try:
-        raw = np.asarray(value)
+        raw = np.asarray(None if isinstance(value, np.ndarray) and hasattr(value, "mask") else value)
     except (ValueError, TypeError):
         raw = np.asarray(None)
     bad = raw.dtype.kind not in "fiu"
+    if not bad:
+        with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
+            raw = raw.astype(np.float64)
     if bad or not (((raw >= low) & (raw <= high) & (raw < math.inf)).all()):
         left = "[" if low == -math.inf or low == 0.0 else "("
         right = ")" if high == math.inf else "]"
         shown = reprlib.repr(value) if raw.ndim == 0 else f"an array of shape {raw.shape} that has other values"
         raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {shown}")
-    return raw.astype(np.float64)
+    return raw
 
 
 def log1mexp(x: ArrayLike) -> NDArray[np.float64]:
@@ -94,7 +98,8 @@ def log_sub_exp(a: ArrayLike, *, b: ArrayLike) -> NDArray[np.float64]:
     if (low > high).any():
         raise ValueError(f"b must be at most a = {reprlib.repr(a)} everywhere, got {reprlib.repr(b)}")
     difference = np.full(np.broadcast_shapes(high.shape, low.shape), -math.inf)
-    np.subtract(low, high, out=difference, where=np.broadcast_to(low > -math.inf, difference.shape))
+    with np.errstate(over="ignore"):  # a difference beyond the range is -inf, where e^b is nothing beside e^a
+        np.subtract(low, high, out=difference, where=np.broadcast_to(low > -math.inf, difference.shape))
     return (high + log1mexp(difference))[()]
 
 
@@ -150,7 +155,7 @@ def crossing(excess: Callable[[float], float], *, low: float, high: float) -> fl
     unevenness.
 
     Raises:
-        ValueError: if excess(high) > 0, if excess returns NaN, or the ends are not 0 <= low < high.
+        ValueError: if excess(high) > 0, if excess returns NaN or no number, or the ends are not 0 <= low < high.
 
     Source: M. Dowell and P. Jarratt, "A modified regula falsi method", BIT 11 (1971), for the Illinois step.
     """
@@ -158,11 +163,9 @@ def crossing(excess: Callable[[float], float], *, low: float, high: float) -> fl
         raise ValueError(f"excess must be a function of one float, got {reprlib.repr(excess)}")
     low = arguments.real("low", low, 0.0)
     high = arguments.real("high", high, low, low_open=True)
-    above, below = excess(low), excess(high)
-    if not below <= 0.0:
+    above, below = _number(excess, low), _number(excess, high)
+    if below > 0.0:
         raise ValueError(f"excess(high) must be <= 0 at high = {high!r}, got {below!r}")
-    if math.isnan(above):
-        raise ValueError(f"excess must return numbers, got nan at {low!r}")
     if above <= 0.0:
         return low
     step, last, was_low = 0, low, False
@@ -175,9 +178,7 @@ def crossing(excess: Callable[[float], float], *, low: float, high: float) -> fl
             guess += reach if high - guess > guess - low else -reach
         if step % 5 == 0 or not low < guess < high:
             guess = _middle(low, high)
-        last, value = guess, excess(guess)
-        if math.isnan(value):
-            raise ValueError(f"excess must return numbers, got nan at {guess!r}")
+        last, value = guess, _number(excess, guess)
         is_low = value > 0.0
         if is_low:
             low, above = guess, value
@@ -187,6 +188,13 @@ def crossing(excess: Callable[[float], float], *, low: float, high: float) -> fl
             above /= 1.0 if was_low or step == 1 else 2.0
         was_low = is_low
     return high
+
+
+def _number(excess: Callable[[float], float], x: float) -> float:
+    value: object = excess(x)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+        raise ValueError(f"excess must return numbers, got {reprlib.repr(value)} at {x!r}")
+    return float(value)
 
 
 def _middle(low: float, high: float) -> float:

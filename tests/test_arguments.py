@@ -11,6 +11,7 @@ import pytest
 from dpml import arguments
 
 NOT_NUMBERS = [None, "1", b"1", True, np.True_, 1j, [1.0], (1.0,), {}, object(), np.array([1.0]), Decimal(1)]
+NOT_NUMBERS += [np.timedelta64(1), np.timedelta64(1, "s"), np.array(np.timedelta64(1)), np.ma.masked_array(1.0)]
 NOT_FINITE = [math.nan, math.inf, -math.inf, np.nan, 10**400]
 
 
@@ -79,6 +80,32 @@ def test_array_refuses(value):
 def test_bits_refuses(value):
     with pytest.raises(ValueError, match=r"^x must be an array of zeros and ones"):
         arguments.bits("x", value)
+
+
+WIDEST = np.finfo(np.longdouble).max
+MASKED = np.ma.masked_array([0.0, 1.0], mask=[True, False])
+
+
+@pytest.mark.parametrize("value", [MASKED, [MASKED, MASKED], (MASKED,)], ids=["array", "list", "tuple"])
+def test_masked_arrays_are_refused(value):
+    """NumPy would drop the mask and use what stands behind it."""
+    with pytest.raises(ValueError, match=r"^x must be an array of numbers"):
+        arguments.array("x", value)
+    with pytest.raises(ValueError, match=r"^x must be an array of zeros and ones"):
+        arguments.bits("x", value)
+
+
+@pytest.mark.skipif(np.finfo(np.float64).max == WIDEST, reason="long doubles are doubles on this machine")
+def test_numbers_wider_than_a_float():
+    """Refused as infinite, without a warning."""
+    for call in (lambda: arguments.array("x", [WIDEST]), lambda: arguments.real("x", WIDEST)):
+        with pytest.raises(ValueError, match=r"^x must be"):
+            call()
+
+
+def test_minus_zero_becomes_zero():
+    assert math.copysign(1.0, arguments.real("x", -0.0)) == pytest.approx(1.0)
+    assert math.copysign(1.0, arguments.probability("x", np.float32(-0.0))) == pytest.approx(1.0)
 
 
 def test_what_passes():

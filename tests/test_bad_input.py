@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from dpml import mechanisms
-from dpml.accounting import amplification, composition, guarantee, tradeoff
+from dpml.accounting import amplification, composition, guarantee, moments, rdp, tradeoff
 from dpml.audit import samples
 
-MODULES = (mechanisms, amplification, composition, guarantee, tradeoff, samples)
+MODULES = (mechanisms, amplification, composition, guarantee, tradeoff, samples, moments, rdp)
 
 GOOD = {
     "value": 0.3,
@@ -22,8 +22,11 @@ GOOD = {
     "center": 0.5,
     "scale": 1.5,
     "sigma": 1.5,
-    "epsilon": 0.8,
+    "epsilon": 0.6,
     "delta": 1e-5,
+    "delta_prime": 1e-5,
+    "total_delta": 1e-4,
+    "total_epsilon": 1.2,
     "q": 0.2,
     "truth": 0.8,
     "fpr": 0.1,
@@ -45,24 +48,32 @@ GOOD = {
     "kind": "exact",
     "sampling": "none",
     "order": 2.0,
+    "lam": 1.5,
+    "max_lam": 32,
+    "steps": 3,
+    "rdp": 0.25,
     "lower": 0.5,
     "upper": 1.0,
 }
 ADJACENCY = {"without_replacement": "replace-one", "with_replacement": "replace-one"}
 ARRAYS = {"value", "y", "fpr", "bits", "answers", "scores", "scores_neighbour"}
+ARRAYS_HERE = {(f, "order") for f in ("rdp.gaussian", "rdp.laplace", "rdp.randomized_response", "subsampled_gaussian")}
+ARRAYS_HERE |= {(f"conversion_{f}", name) for f in ("classic", "improved") for name in ("order", "rdp")}
+ARRAYS_HERE |= {("epsilon_curve", "steps")}
+CURVES = {"poisson_subsampled_upper", "poisson_subsampled_lower", "without_replacement_upper"}  # rdp is a function
 SIGNED = {"value", "y", "center", "scores", "scores_neighbour"}  # a negative number is good
 LABELS = {"kind", "adjacency", "sampling"}
 TRUE_IS_GOOD = {"bits", "answers"}
-NONE_IS_GOOD = {"order"}
+NONE_IS_GOOD = {("Guarantee", "order")}
 INFINITY_IS_GOOD = {("Guarantee", "epsilon"), ("Bounds", "upper")}
 SCALAR_IS_BAD = {"scores", "scores_neighbour"}
 
-FUNCTIONS = {
-    name: getattr(module, name)
-    for module in MODULES
-    for name in module.__all__
-    if callable(getattr(module, name)) and name != "Evidence"  # a plain record, made by epsilon_lower_bound
-}
+FUNCTIONS = {}
+for module in MODULES:
+    for name in module.__all__:
+        if callable(getattr(module, name)) and name != "Evidence":  # a plain record, made by epsilon_lower_bound
+            key = f"{module.__name__.split('.')[-1]}.{name}" if name in FUNCTIONS else name
+            FUNCTIONS[key] = getattr(module, name)
 
 
 def good_arguments(name):
@@ -75,6 +86,10 @@ def good_arguments(name):
         elif parameter == "guarantees":
             part = {"delta": 0.0, "kind": "exact", "adjacency": "replace-one"}
             arguments[parameter] = [guarantee.Guarantee(1.0, **part)]
+        elif parameter == "rdp" and name in CURVES:
+            arguments[parameter] = lambda order: 0.1 * order
+        elif parameter == "order" and name in CURVES:
+            arguments[parameter] = 4
         elif parameter != "_":
             arguments[parameter] = GOOD[parameter]
     return arguments
@@ -82,16 +97,18 @@ def good_arguments(name):
 
 def bad_values(name, parameter):
     yield from ("0.5", "", b"1", object(), 1j, {0.5})
-    if parameter not in NONE_IS_GOOD:
+    if (name, parameter) not in NONE_IS_GOOD:
         yield None
     if parameter not in TRUE_IS_GOOD:
         yield from (True, np.True_)
     yield from (math.nan, -math.inf, np.float64("nan"))
+    yield from (np.timedelta64(1), np.timedelta64(1, "s"), np.array(np.timedelta64(1)), np.ma.masked)
+    yield from (np.ma.masked_array(1.0, mask=True), np.ma.masked_array([0.0, 1.0], mask=[True, False]))
     if (name, parameter) not in INFINITY_IS_GOOD:
         yield math.inf
     if parameter not in SIGNED:
         yield from (-1, -1e-9)
-    if parameter in ARRAYS:
+    if parameter in ARRAYS or (name, parameter) in ARRAYS_HERE:
         yield from ([0.0, math.nan], [0.0, math.inf], ["a"], [None], [[1.0], [1.0, 0.0]], [0.0, True])
     else:
         yield from (np.array([0.5, 0.5]), [0.5, 0.5], [3, 3], np.array([0.5]), 10**400)
@@ -151,11 +168,67 @@ def test_each_bad_value_is_refused_by_name(name, parameter):
         ("without_replacement", "adjacency", "add/remove"),
         ("without_replacement", "m", 6),
         ("without_replacement", "m", 2.0),
-        ("with_replacement", "n", 1),
+        ("with_replacement", "n", 0),
+        ("poisson_replace_one", "epsilon", 1e308),
+        ("basic", "adjacency", "Group"),
+        ("laplace_loss", "scale", 1e-310),
         ("randomized_response_subsampled", "epsilon", 701.0),
         ("basic", "k", 0),
         ("basic", "k", 2.0),
         ("group_privacy", "size", 0),
+        ("advanced", "k", 0),
+        ("advanced", "delta_prime", 0.0),
+        ("advanced", "delta_prime", 1.0),
+        ("advanced", "epsilon", 710.0),
+        ("advanced_tanh", "delta_prime", 1.0),
+        ("advanced_tanh", "epsilon", 1e308),
+        ("advanced_first_k", "delta_prime", 0.0),
+        ("optimal", "k", 10**9 + 1),
+        ("optimal", "total_delta", 1.1),
+        ("optimal", "epsilon", 1e308),
+        ("optimal_delta", "k", 10**9 + 1),
+        ("optimal_delta", "epsilon", 1e308),
+        ("log_moment", "lam", 0.0),
+        ("log_moment", "q", 1.5),
+        ("log_moment", "sigma", 0.0),
+        ("log_moment", "sigma", 1e-200),
+        ("log_moment_e1", "lam", 0),
+        ("log_moment_e2", "sigma", 0.0),
+        ("epsilon", "q", 1.5),
+        ("epsilon", "delta", 1.5),
+        ("epsilon", "steps", 10.0),
+        ("epsilon", "steps", 2**53 + 1),
+        ("epsilon", "max_lam", 0),
+        ("epsilon", "max_lam", 32.0),
+        ("epsilon", "sigma", 1e-200),
+        ("rdp.epsilon", "q", 1.5),
+        ("rdp.epsilon", "delta", 1.5),
+        ("rdp.epsilon", "steps", 10.0),
+        ("rdp.epsilon", "sigma", 1e-200),
+        ("epsilon_curve", "q", 1.5),
+        ("epsilon_curve", "delta", 1.5),
+        ("epsilon_curve", "steps", [1, 2.5]),
+        ("epsilon_curve", "sigma", 1e-200),
+        ("subsampled_gaussian", "order", 1.0),
+        ("subsampled_gaussian", "order", [2.0, 1.0]),
+        ("subsampled_gaussian", "q", 1.5),
+        ("subsampled_gaussian", "sigma", 0.0),
+        ("rdp.gaussian", "order", 1),
+        ("rdp.gaussian", "sigma", 1e-200),
+        ("rdp.laplace", "order", 1.0),
+        ("rdp.laplace", "scale", 0.0),
+        ("rdp.laplace", "scale", 1e-310),
+        ("rdp.randomized_response", "order", 1.0),
+        ("conversion_classic", "order", 1.0),
+        ("conversion_classic", "rdp", [[0.1], [-0.1]]),
+        ("conversion_improved", "order", 1.0),
+        ("conversion_improved", "delta", 1.1),
+        ("poisson_subsampled_upper", "order", 2.0),
+        ("poisson_subsampled_upper", "order", 1),
+        ("poisson_subsampled_upper", "rdp", lambda order: math.nan),
+        ("poisson_subsampled_lower", "rdp", lambda order: -1.0),
+        ("without_replacement_upper", "rdp", lambda order: "0.1"),
+        ("without_replacement_upper", "q", 1.5),
         ("fnr_lower_bound", "fpr", 1.1),
         ("gaussian_fnr", "fpr", [0.5, 1.1]),
         ("clopper_pearson", "successes", 11),
@@ -171,6 +244,5 @@ def test_each_bad_value_is_refused_by_name(name, parameter):
     ],
 )
 def test_the_edges_of_the_ranges(name, parameter, bad):
-    blamed = "m" if (name, parameter) == ("with_replacement", "n") else parameter  # m = 2 exceeds n = 1
-    with pytest.raises(ValueError, match=rf"^{blamed} must "):
+    with pytest.raises(ValueError, match=rf"^{parameter} must "):
         FUNCTIONS[name](**{**good_arguments(name), parameter: bad})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import math
 import re
 import subprocess
@@ -27,7 +28,7 @@ def verdict(check: Callable[..., None], *args: Any, **kwargs: Any) -> str:
         check(*args, **kwargs)
     message = str(caught.value)
     assert "\n" not in message and "Traceback" not in message
-    assert len(message.split()) <= 66, message
+    assert len(message.split()) <= 60, message
     assert caught.value._render_traceback_() == [f"Not yet: {message}"]
     return message
 
@@ -203,8 +204,12 @@ def test_counterexample() -> None:
     checks.counterexample((2.0, 0.5), test=refutes, name="claim")
     checks.counterexample(np.array([2.0, 0.5]), test=refutes, name="claim")
     assert "here the product is at least x" in verdict(checks.counterexample, (2, 3), test=refutes, name="claim")
-    assert "must be positive" in verdict(checks.counterexample, (-2, 3), test=refutes, name="claim")
-    assert "not an input" in verdict(checks.counterexample, 7, test=refutes, name="claim")
+    outside = verdict(checks.counterexample, (-2, 3), test=refutes, name="claim")
+    assert outside == "claim: this is not an input that the claim speaks of: x and y must be positive."
+    unreadable = verdict(checks.counterexample, 7, test=refutes, name="claim")
+    assert unreadable.startswith("claim: this is not an input that the claim speaks of: TypeError (")
+    long = verdict(checks.counterexample, ([1.0] * 40, 3), test=lambda pair: "it is long.", name="claim")
+    assert long == "claim: your answer does not refute the claim: it is long."
     assert "not written yet" in verdict(checks.counterexample, ..., test=refutes, name="claim")
     equal = [Mistake(lambda pair: pair[1] == 1, "at y = 1 both sides are equal."), Mistake((1, 9), "nine is large.")]
     ask = {"test": refutes, "name": "claim", "mistakes": equal}
@@ -213,6 +218,11 @@ def test_counterexample() -> None:
     assert "nine" not in verdict(checks.counterexample, 3, **ask)  # the predicate cannot read it
     with pytest.raises(ValueError, match="None or a sentence"):
         checks.counterexample(1, test=lambda answer: True, name="claim")  # type: ignore[arg-type, return-value]
+
+
+def test_counterexample_says_how_it_refutes(capsys: pytest.CaptureFixture[str]) -> None:
+    checks.counterexample((2.0, 0.5), test=refutes, name="claim", shows=lambda pair: f"{pair[0] * pair[1]:g} < 2")
+    assert capsys.readouterr().out == "✓ claim: (2, 0.5) refutes the claim: 1 < 2\n"
 
 
 # --- argument ---
@@ -330,7 +340,7 @@ def test_function_accepts_right_answers_of_every_type(capsys: pytest.CaptureFixt
         (lambda v, bound: "clipped", ["text"]),
         (lambda v, bound: clip(v, bound) * np.nan, ["holds nan"]),
         (lambda v, bound: (x for x in v), ["type generator"]),
-        (lambda v: v, ["takes (v), but is called with 2 arguments"]),
+        (lambda v: v, ["takes (v), but is called with 2 arguments."]),
         (unwritten, ["not written yet"]),
         (lambda v, bound: ..., ["not written yet"]),
         (..., ["not written yet"]),
@@ -342,6 +352,50 @@ def test_function_diagnoses(wrong: Any, hints: list[str]) -> None:
     message = verdict(checks.function, wrong, **CLIP)
     for hint in hints:
         assert hint in message, message
+
+
+@pytest.mark.parametrize("wrong", [raising, printing, in_place, lambda v, bound: None, lambda v: v])
+def test_function_gives_the_hint_after_a_wrong_result_only(wrong: Any) -> None:
+    assert CLIP["hint"] not in verdict(checks.function, wrong, **CLIP)
+    assert CLIP["hint"] in verdict(checks.function, lambda v, bound: v + 1, **CLIP)
+
+
+def test_function_asks_for_the_names_of_its_parameters() -> None:
+    ask: dict[str, Any] = {"reference": lambda *, n, q: n * q, "inputs": [{"n": 1, "q": 0.5}], "name": "f"}
+    message = verdict(checks.function, lambda m, q: m * q, **ask)
+    assert message == "Your f takes (m, q), but is called with n, q: keep the parameter names."
+    assert "ZeroDivisionError" in verdict(checks.function, lambda n, q: n / 0, **ask)
+
+
+def blank_helper(x: float) -> float:
+    raise NotImplementedError("write your answer here")
+
+
+def rests_on_the_helper(*args: Any) -> Any:
+    return [blank_helper(x) for x in args]
+
+
+def unwritten_function(*args: Any) -> Any:
+    raise NotImplementedError("write your answer here")
+
+
+def of_a_library(*args: Any) -> Any:
+    return concurrent.futures.Executor().submit(print, *args)
+
+
+def test_a_stub_is_told_from_what_calls_it() -> None:
+    function = {"reference": lambda x: x, "inputs": [1.0], "name": "f"}
+    cases = [("grows", lambda f: f(2) > f(1))]
+    for check, rest in (
+        (checks.function, function),
+        (checks.properties, {"cases": cases, "name": "f"}),
+        (checks.mechanism, {**COUNT, "name": "f"}),
+        (checks.exact_mechanism, {**EXACT, "name": "f"}),
+    ):
+        assert verdict(check, unwritten_function, **rest).startswith("f is not written yet.")
+        calls = verdict(check, rests_on_the_helper, **rest)
+        assert calls == "f calls blank_helper, which is not written yet. Write blank_helper first and run its cell."
+        assert "raised NotImplementedError" in verdict(check, of_a_library, **rest)
 
 
 def test_function_shows_the_smallest_failing_input_and_is_deterministic() -> None:
@@ -401,7 +455,10 @@ def test_properties(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     checks.properties(lambda x: x**3, cases=cases, name="f")
     assert capsys.readouterr().out == "✓ f: 2 properties hold: is zero at zero; grows\n"
-    assert "is zero at zero" in verdict(checks.properties, lambda x: 1, cases=cases, name="f")
+    assert (
+        verdict(checks.properties, lambda x: 1, cases=cases, name="f")
+        == "f does not have the property “is zero at zero”."
+    )
     assert "it went from -1 to -2" in verdict(checks.properties, lambda x: -x, cases=cases, name="f")
     assert "ZeroDivisionError" in verdict(checks.properties, lambda x: 1 / x, cases=cases, name="f")
     assert "not written yet" in verdict(checks.properties, lambda x: unwritten(x, x), cases=cases, name="f")
@@ -589,7 +646,11 @@ def test_mechanism_with_delta_and_fixed_events() -> None:
 
     checks.mechanism(marked, **COUNT)
     message = verdict(checks.mechanism, marked, events=[("an odd last digit", odd)], **COUNT)
-    assert "an odd last digit came in 1 of the runs on" in message or "an odd last digit came in 0 of" in message
+    shares = re.search(r"an odd last digit came in ([\d.]+) % of the runs on \[.*\], ([\d.]+) % on \[.*\];", message)
+    assert shares and float(shares[1]) == 100 and float(shares[2]) == 0
+    assert "ε = 1 allows a factor of 2.72." in message
+    with_delta = verdict(checks.mechanism, leaky, **{**COUNT, "delta": 0.001})
+    assert "ε = 1 allows a factor of 2.72, and δ another 0.1 %." in with_delta
 
 
 def test_ill_posed_mechanism_checks_are_refused() -> None:

@@ -157,8 +157,10 @@ def test_classic_gaussian_beyond_one():
     assert mechanisms.gaussian_epsilon(sigma=sigma, delta=1e-5) == pytest.approx(25.4426, abs=5e-5)
     assert mechanisms.gaussian_sigma(epsilon=20.0, delta=1e-5) == pytest.approx(0.290041, abs=5e-7)
     for epsilon in (1.0, 1.5, 20.0):
-        with pytest.raises(ValueError, match=r"^epsilon must be in \(0, 1\).*use gaussian_sigma"):
+        with pytest.raises(ValueError, match=r"^epsilon must be in \[1e-300, 1\).*use gaussian_sigma"):
             mechanisms.gaussian_sigma_classic(epsilon=epsilon, delta=1e-5)
+    with pytest.raises(ValueError, match=r"^epsilon must be in \[1e-300, 1\), got 1e-310"):  # one range, both ends
+        mechanisms.gaussian_sigma_classic(epsilon=1e-310, delta=1e-5)
 
     def true_delta(epsilon):
         noise = mechanisms.gaussian_sigma_classic_formula(epsilon=epsilon, delta=1e-5)
@@ -172,6 +174,19 @@ def test_classic_gaussian_is_enough_below_one():
         for delta in (1e-200, 1e-12, 1e-5, 0.01, 0.3, 0.9, 0.999999):
             sigma = mechanisms.gaussian_sigma_classic(epsilon=epsilon, delta=delta)
             assert mechanisms.gaussian_delta(sigma=sigma, epsilon=epsilon) <= delta
+
+
+def test_how_much_too_large_the_classic_noise_is():
+    """The numbers of the docstring."""
+    for epsilon, delta, factor in ((0.999, 1e-6, 1.25), (0.1, 1e-5, 1.58), (0.001, 1e-5, 2.81)):
+        classic = mechanisms.gaussian_sigma_classic(epsilon=epsilon, delta=delta)
+        ratio = classic / mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
+        assert ratio == pytest.approx(factor, abs=0.005)
+        documentation = " ".join(mechanisms.gaussian_sigma_classic.__doc__.split())
+        assert f"{factor} times" in documentation
+    assert mechanisms.gaussian_sigma_classic(epsilon=1e-6, delta=1e-5) > 100 * mechanisms.gaussian_sigma(
+        epsilon=1e-6, delta=1e-5
+    ), "without limit"
 
 
 def test_printed_gaussian_formula_is_unsound():
@@ -210,13 +225,48 @@ def test_laplace_epsilon_and_scale():
         epsilon = mechanisms.laplace_epsilon(scale=scale)
         assert epsilon == pytest.approx(1 / scale, rel=1e-15)
         assert mechanisms.laplace_scale(epsilon=epsilon) == pytest.approx(scale, rel=1e-15)
-        assert mechanisms.laplace_delta(scale=scale, epsilon=epsilon) == pytest.approx(0.0, abs=0)
+        assert mechanisms.laplace_delta(scale=scale, epsilon=epsilon) <= 6e-17 * epsilon
+        assert mechanisms.laplace_delta(scale=scale, epsilon=math.nextafter(epsilon, math.inf)) == pytest.approx(
+            0, abs=0
+        )
         assert mechanisms.laplace_delta(scale=scale, epsilon=epsilon * 0.99) > 0.0
     assert mechanisms.laplace_delta(scale=5e-324, epsilon=0.0) == pytest.approx(1.0)
     for name, call in (("scale", mechanisms.laplace_epsilon), ("epsilon", mechanisms.laplace_scale)):
         with pytest.raises(ValueError, match=rf"^{name} must be in"):
             call(**{name: 1e-310})
     assert math.exp(1 / 100) == pytest.approx(1.01005, abs=5e-6), "the printed value of the docstring"
+
+
+def test_laplace_delta_near_its_zero():
+    """Where epsilon and 1/scale are nearly equal, also to the last bit, against mpmath."""
+    assert mechanisms.laplace_delta(scale=3.0, epsilon=1 / 3) == pytest.approx(9.25e-18, rel=1e-3)
+    rng = np.random.default_rng(21)
+    seen = 0
+    for _ in range(1000):
+        scale = float(10.0 ** rng.uniform(-3, 3))
+        epsilon = 1 / scale
+        if rng.random() < 0.7:
+            epsilon = (
+                math.nextafter(epsilon, 0.0) if rng.random() < 0.5 else epsilon * (1 - 10.0 ** rng.uniform(-15, -1))
+            )
+        with mp.workdps(60):
+            gap = mp.mpf(epsilon) - 1 / mp.mpf(scale)
+            truth = -mp.expm1(min(gap, mp.mpf(0)) / 2)
+            got = mechanisms.laplace_delta(scale=scale, epsilon=epsilon)
+            assert abs(mp.mpf(got) - truth) <= 1e-15 * truth
+        seen += 0 < truth < 1e-12
+    assert seen > 300
+
+
+def test_noise_beyond_the_range_of_floats_is_refused():
+    """Never an infinite output, and no warning: pytest turns warnings into errors here."""
+    for name, sampler in (("scale", mechanisms.laplace), ("sigma", mechanisms.gaussian)):
+        with np.errstate(all="raise"), pytest.raises(ValueError, match=rf"^{name} must keep value plus noise"):
+            for _ in range(200):
+                sampler(1.7e308, **{name: 1e308}, rng=np.random.default_rng(1))
+                sampler([0.0] * 100, **{name: 1.7e308}, rng=np.random.default_rng(1))
+    with pytest.raises(ValueError, match=r"^scale must be in \[5.56"):
+        mechanisms.laplace_loss(0.0, scale=1e-310)
 
 
 def test_laplace_density_and_loss():
@@ -284,12 +334,47 @@ def test_randomized_response_always_lies_often_enough():
         def random(self, size=None):
             return np.zeros(size)
 
-    for epsilon in (1.0, 40.0, 700.0):
+    for epsilon in (1.0, 40.0, 700.0, 746.0, 1e308):
         told = mechanisms.randomized_response([0, 1], epsilon=epsilon, rng=Zero(np.random.PCG64(0)))
         assert told.tolist() == [1, 0]
 
 
+def test_a_lie_has_never_less_than_its_probability():
+    """By the sampler itself: the first multiple of 2^-53 at which it does not lie is the probability of a lie."""
+
+    class Fixed(np.random.Generator):
+        ticks = 0
+
+        def random(self, size=None):
+            return np.full(size, self.ticks * 2.0**-53)
+
+    source = Fixed(np.random.PCG64(0))
+    grid = [0.0, 1e-17, 1e-12, 36.0, 36.7, 37.0, 745.0, 746.0, *np.random.default_rng(22).uniform(0, 4, 2000)]
+    for epsilon in map(float, grid):
+        lies, honest = 0, 2**53  # halving: at `lies` ticks it lies, at `honest` ticks it does not
+        while honest - lies > 1:
+            source.ticks = (lies + honest) // 2
+            lied = mechanisms.randomized_response(0, epsilon=epsilon, rng=source) == 1
+            lies, honest = (source.ticks, honest) if lied else (lies, source.ticks)
+        with mp.workdps(40):
+            truth = 1 / (1 + mp.exp(mp.mpf(epsilon)))
+            assert truth <= mp.mpf(honest) / 2**53 <= min(truth * (1 + 2.0**-49) + 2.0**-53, mp.mpf(1) / 2), epsilon
+
+
 # ---- exponential ----
+
+
+def test_the_reach_of_gumbel_noise():
+    """What the docstring says of it: NumPy forms -log(-log(u)) of a multiple u of 2^-53 in (0, 1)."""
+    low, high = -math.log(-math.log(2.0**-53)), -math.log(-math.log1p(-(2.0**-53)))
+    assert (low, high) == (pytest.approx(-3.604, abs=5e-4), pytest.approx(36.737, abs=5e-4))
+    documentation = " ".join(mechanisms.exponential.__doc__.split())
+    assert "[-3.604, 36.737]" in documentation
+    assert f"more than {high - low:.2f} below the best" in documentation
+    noise = np.random.default_rng(0).gumbel(size=10**6)
+    assert low <= noise.min() < -2.4, "a sample as large as this one reaches down to -log(log(10^6)) or so"
+    assert 10 < noise.max() <= high
+    assert mechanisms.exponential_probabilities([0.0, 40.34], epsilon=2.0)[0] < 1e-17
 
 
 def test_exponential_probabilities():

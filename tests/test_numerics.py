@@ -8,6 +8,7 @@ import pytest
 
 from dpml import numerics
 
+WIDEST = np.finfo(np.longdouble).max
 RNG = np.random.default_rng(20240213)
 
 
@@ -51,6 +52,8 @@ def test_log_sub_exp():
     assert numerics.log_sub_exp(3.0, b=3.0) == -math.inf
     assert numerics.log_sub_exp(-math.inf, b=-math.inf) == -math.inf
     assert float(numerics.log_sub_exp(3.0, b=-math.inf)) == pytest.approx(3.0, abs=0)
+    with np.errstate(all="raise"):
+        assert float(numerics.log_sub_exp(1e308, b=-1e308)) == pytest.approx(1e308, rel=1e-15)
     with pytest.raises(ValueError, match=r"^b must be at most a"):
         numerics.log_sub_exp(1.0, b=2.0)
 
@@ -80,11 +83,24 @@ def test_scalars_and_arrays_agree():
 
 
 @pytest.mark.parametrize("name", ["log1mexp", "log_expm1", "log1p_scaled_expm1"])
-@pytest.mark.parametrize("bad", [math.nan, math.inf, "1", None, [1, "a"], [[1], [1, 2]], 1j])
+@pytest.mark.parametrize(
+    "bad",
+    [math.nan, math.inf, "1", None, [1, "a"], [[1], [1, 2]], 1j, np.ma.masked_array([0.0], mask=[True])],
+    ids=str,
+)
 def test_bad_input(name, bad):
     extra = {"q": 0.5} if name == "log1p_scaled_expm1" else {}
     with pytest.raises(ValueError, match=r"^x must be"):
         getattr(numerics, name)(bad, **extra)
+
+
+@pytest.mark.skipif(np.finfo(np.float64).max == WIDEST, reason="long doubles are doubles on this machine")
+def test_numbers_wider_than_a_float():
+    for bad in (WIDEST, np.array([1.0, WIDEST])):
+        with pytest.raises(ValueError, match=r"^x must be"):
+            numerics.log_expm1(bad)
+        with pytest.raises(ValueError, match=r"^a must be"):
+            numerics.log_sub_exp(bad, b=0.0)
 
 
 def test_wrong_side_of_zero():
@@ -129,6 +145,11 @@ def test_crossing_ends_and_refusals():
         numerics.crossing(lambda x: math.nan if 0.1 < x < 0.9 else 0.5 - x, low=0.0, high=1.0)
     with pytest.raises(ValueError, match=r"^excess must return numbers, got nan"):
         numerics.crossing(lambda x: math.nan if x < 0.5 else -1.0, low=0.0, high=1.0)
+    for wrong in ("a", "0.5", None, True, 1j, [0.5]):
+        with pytest.raises(ValueError, match=r"^excess must return numbers, got "):
+            numerics.crossing(lambda x, wrong=wrong: wrong, low=0.0, high=1.0)
+        with pytest.raises(ValueError, match=r"^excess must return numbers, got "):
+            numerics.crossing(lambda x, wrong=wrong: wrong if 0.1 < x < 0.9 else 0.5 - x, low=0.0, high=1.0)
     with pytest.raises(ValueError, match=r"^excess must be a function"):
         numerics.crossing(3, low=0.0, high=1.0)
     with pytest.raises(ValueError, match=r"^high must be"):

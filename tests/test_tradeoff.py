@@ -96,6 +96,20 @@ def test_curves_at_their_ends(noise):
             np.testing.assert_allclose(curve, 1.0 - GRID, atol=1e-8)
 
 
+def test_the_ends_of_the_range_of_floats():
+    """Where e^(-1/scale) is subnormal and has no digits left, the ratio to an fpr of that size still does."""
+    with mp.workdps(40):
+        for scale in (1 / 744.44, 1 / 741.0, 1 / 735.5, 1 / 700.0):
+            for fpr in (5e-324, 1e-323, 1e-321, 1e-300, 0.3):
+                decay, alpha = mp.exp(-1 / mp.mpf(scale)), mp.mpf(fpr)
+                truth = 1 - alpha / decay if alpha <= decay / 2 else decay / (4 * alpha)
+                got = float(tradeoff.laplace_fnr(fpr, scale=scale))
+                assert got == pytest.approx(float(truth), rel=1e-11, abs=1e-320)
+    assert float(tradeoff.laplace_fnr(5e-324, scale=1 / 744.44)) == pytest.approx(0.25, abs=1e-3)
+    for epsilon, delta in ((0.0, 0.5), (1.0, 1.0), (800.0, 0.3)):
+        assert not np.signbit(tradeoff.fnr_lower_bound([0.0, 0.5, 1.0], epsilon=epsilon, delta=delta)).any()
+
+
 def test_shapes():
     for function, kwargs in (
         (tradeoff.fnr_lower_bound, {"epsilon": 1.0, "delta": 0.0}),

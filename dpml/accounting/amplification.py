@@ -13,9 +13,10 @@ $(\varepsilon', q\,\delta)$-differentially private with
 | Poisson: each record by its own coin | add/remove | q | `poisson` |
 | m of n without replacement | replace-one | m/n | `without_replacement` |
 | m of n with replacement | replace-one | each draw 1/n | `with_replacement`, another formula |
+| Poisson, M private under add/remove | replace-one | q | `poisson_replace_one`, another formula |
 
-M itself must be private for the same neighbours. Other pairs are refused: for Poisson sampling with replace-one
-neighbours the statement is false.
+In the first three rows M itself must be private for the same neighbours. Other pairs are refused: for Poisson sampling
+with replace-one neighbours the statement is false.
 
 Proof (delta = 0, m of n without replacement, replace-one). Fix an event. Let A and A' be its probabilities under D
 and D' given that the changed record is sampled, B the common one given that it is not. Swapping the changed record
@@ -40,7 +41,12 @@ import math
 
 from dpml import arguments, numerics
 from dpml.accounting.guarantee import ADJACENCIES, Guarantee
-from dpml.accounting.lecture_amplification import lecture_bound, lecture_log_form, lecture_useful_q
+from dpml.accounting.lecture_amplification import (
+    lecture_bound,
+    lecture_log_form,
+    lecture_useful_q,
+    poisson_replace_one,
+)
 
 __all__ = [
     "amplify",
@@ -49,6 +55,7 @@ __all__ = [
     "lecture_log_form",
     "lecture_useful_q",
     "poisson",
+    "poisson_replace_one",
     "randomized_response_subsampled",
     "with_replacement",
     "without_replacement",
@@ -56,7 +63,7 @@ __all__ = [
 
 
 def amplify(*, epsilon: float, q: float) -> float:
-    """Return log(1 + q (e^epsilon - 1)): the tight epsilon of an epsilon-private mechanism on a q-sample.
+    r"""Return log(1 + q (e^epsilon - 1)): the tight epsilon of an epsilon-private mechanism on a q-sample.
 
     Exactly epsilon at q = 1 and 0 at q = 0, without overflow at any epsilon. It holds for Poisson sampling under
     add/remove and for sampling q n of n records without replacement under replace-one, and for no other pair
@@ -68,12 +75,13 @@ def amplify(*, epsilon: float, q: float) -> float:
     Source: the lecture, slide "Privacy amplification by sub-sampling", remark on small epsilon; the value is
     Theorems 8 and 9 of Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018.
 
-    Printed: for small epsilon, sampling a fraction gamma amplifies privacy by a factor of 4 gamma. At gamma = 1/2
-    the factor is 2, above 1: sampling half of the data would make privacy worse.
+    Printed: for small $\varepsilon$, sampling a fraction $\gamma$ amplifies privacy by a factor of $4\gamma$. At
+    $\gamma = 1/2$ the factor is 2, above 1: sampling half of the data would make privacy worse.
 
-    Implemented: epsilon' = log(1 + q (e^epsilon - 1)), for small epsilon a factor of q. At epsilon = 0.1 and
-    q = 0.5 the result is 0.0512495 = 0.512 epsilon, where the printed factor gives 0.2. For large epsilon there
-    is no factor at all but a difference, epsilon' = epsilon - log(1/q) or so: 3.42750 at epsilon = 8, q = 0.01.
+    Implemented: $\varepsilon' = \log(1 + q(e^\varepsilon - 1))$, for small $\varepsilon$ a factor of $q$. At
+    $\varepsilon = 0.1$ and $q = 0.5$ the result is $0.0512495 = 0.512\,\varepsilon$, where the printed factor gives
+    0.2. For large $\varepsilon$ there is no factor at all but a difference, $\varepsilon' = \varepsilon - \log(1/q)$ or
+    so: 3.42750 at $\varepsilon = 8$, $q = 0.01$.
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     q = arguments.probability("q", q)
@@ -84,11 +92,12 @@ def poisson(*, epsilon: float, delta: float, q: float, adjacency: str) -> Guaran
     """Return the guarantee on a sample that holds each record independently with probability q.
 
     Neighbours: add/remove, for the mechanism and for the result. Replace-one is refused, since there the result is
-    false. Counterexample: the mechanism that publishes the size of the sample and a randomized response to "is
-    x* in it" is epsilon-private under replace-one. On n records, one of which D' replaces for x*, the event
-    "the sample has size n and the answer is yes" has probability q^n e^epsilon / (1 + e^epsilon) under D and
-    q^n / (1 + e^epsilon) under D': the loss is still epsilon. At n = 3, q = 1/2, epsilon = 1 the probabilities are
-    0.0913823 and 0.0336177, the loss is 1 and not 0.620115.
+    false (for a mechanism private under add/remove see `poisson_replace_one`). Counterexample: the mechanism that
+    publishes the size of the sample and a randomized response to "is x* in it" is epsilon-private under replace-one.
+    Let D hold x* and n - 1 other records, and D' a record other than x* in its place. The event "the sample has size n
+    and the answer is yes" has probability q^n e^epsilon / (1 + e^epsilon) under D and q^n / (1 + e^epsilon) under D':
+    the loss is still epsilon. At n = 3, q = 1/2, epsilon = 1 the probabilities are 0.0913823 and 0.0336177, the loss is
+    1 and not 0.620115.
 
     Raises:
         ValueError: if epsilon is not in [0, inf), delta or q not in [0, 1], or adjacency is not "add/remove".
@@ -125,7 +134,8 @@ def without_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacen
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.probability("delta", delta)
-    m, n = _sizes(m, n)
+    n = arguments.integer("n", n, 1, 2**53)
+    m = arguments.integer("m", m, 1, n)
     _require("replace-one", adjacency, _FIXED_SIZE)
     return _sampled(amplify(epsilon=epsilon, q=m / n), m / n * delta, "replace-one", "without replacement")
 
@@ -149,10 +159,10 @@ def with_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacency:
     zeros; the loss of the output "all ones" is $\varepsilon'$. A record may be drawn several times, and M then
     protects it less: at n = m = 2 and epsilon = 1 the result, 1.24023, is above 1. The formula of the other
     schemes with the probability that a record is drawn at all, `drawn_at_least_once`, gives 0.827989 here and is
-    not valid for such an M. It needs an M that is epsilon-private when all copies of a record change together.
+    not valid for such an M; the condition that it needs is stated there. m may exceed n.
 
     Raises:
-        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], not 1 <= m <= n, adjacency is not
+        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], m or n not an integer >= 1, adjacency is not
             "replace-one", or the result exceeds the range of floats.
 
     Source: the proof above. Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018,
@@ -160,7 +170,7 @@ def with_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacency:
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.probability("delta", delta)
-    m, n = _sizes(m, n)
+    n, m = arguments.integer("n", n, 1, 2**53), arguments.integer("m", m, 1, 2**53)
     _require("replace-one", adjacency, _FIXED_SIZE)
     total = m * amplify(epsilon=epsilon, q=1 / n)
     if math.isinf(total):
@@ -178,15 +188,20 @@ def with_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacency:
 def drawn_at_least_once(*, m: int, n: int) -> float:
     """Return 1 - (1 - 1/n)^m, the probability that a given record is among m draws with replacement from n.
 
-    With it as q, `amplify` is right for sampling with replacement only if the mechanism is epsilon-private when
-    every copy of a record in the sample changes at once, as when it drops repeated records; see `with_replacement`.
+    With it as q, `amplify` is right for sampling with replacement if the mechanism is epsilon-private whenever all
+    copies of one record in its sample change at once, to any other values, also to ones that the sample holds already.
+    (The proof at the head of this page then goes through: change the copies into fresh draws from the other records to
+    get from A to B, into the new record to get from A to A'.) Privacy when one entry changes is not enough, not even
+    for a mechanism that drops repeated records: at m = n = 2, with records 1 and 0 in D and 0 and 0 in D', let the
+    answer "yes" have probability proportional to e^2, e and 1 where the sample is {1}, {0, 1} and {0}. One entry
+    changes it by a factor of e, and the loss is 2 log((1 + e)/2) = 1.24023, not 0.827989. See `with_replacement`.
 
     Raises:
-        ValueError: if not 1 <= m <= n.
+        ValueError: if m or n is not an integer >= 1.
 
     Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 10.
     """
-    m, n = _sizes(m, n)
+    n, m = arguments.integer("n", n, 1, 2**53), arguments.integer("m", m, 1, 2**53)
     return 1.0 if n == 1 else -math.expm1(m * math.log1p(-1 / n))
 
 
@@ -213,11 +228,6 @@ _FIXED_SIZE = (
     "a sample of fixed size m is defined for neighbours of the same size n; under add/remove the fraction m/n would "
     "itself depend on the data"
 )
-
-
-def _sizes(m: int, n: int) -> tuple[int, int]:
-    n = arguments.integer("n", n, 1, 2**53)
-    return arguments.integer("m", m, 1, n), n
 
 
 def _require(needed: str, adjacency: str, reason: str) -> None:

@@ -9,6 +9,10 @@ A mechanism M is (epsilon, delta)-differentially private if, for all neighbourin
 The two numbers mean nothing alone. `Guarantee` keeps with them what they stand for: whether the number is exact,
 an upper bound or only an approximation, which datasets count as neighbours, and how records were drawn.
 `Bounds` is for a number known from both sides; only the upper side is a promise.
+
+Rounding. The closed forms of the package (composition, amplification, calibrations of Laplace noise) are rounded to the
+nearest float, so that an upper bound holds up to a relative error of about 1e-15, and ten times 0.1 is 1. Accountants
+that add up many numbers count their own errors and round the total upward.
 """
 
 from __future__ import annotations
@@ -24,8 +28,9 @@ __all__ = ["ADJACENCIES", "KINDS", "SAMPLINGS", "Bounds", "Guarantee"]
 KINDS = ("exact", "upper bound", "approximation")
 """What a number may be. An approximation may lie below the truth and is not a promise."""
 
-ADJACENCIES = ("add/remove", "replace-one", "as the mechanism's")
-"""Which datasets are neighbours. The last one: the same as for the mechanism that the number was made from."""
+ADJACENCIES = ("add/remove", "replace-one", "as the mechanism's", "group")
+"""Which datasets are neighbours. "as the mechanism's": the same as for the mechanism that the number was made from.
+"group": datasets several steps of that relation apart, as many as the group has members."""
 
 SAMPLINGS = ("none", "Poisson", "without replacement", "with replacement", "mixed")
 """How records were drawn before the mechanism ran. "mixed": several mechanisms that differ in this."""
@@ -34,6 +39,7 @@ _NEIGHBOURS = {
     "add/remove": "for neighbours that differ by one record added or removed",
     "replace-one": "for neighbours that differ in one replaced record",
     "as the mechanism's": "for the neighbours of the mechanism it was made from",
+    "group": "for datasets as many steps apart as the group is large",
 }
 _DRAWN = {
     "none": "",
@@ -48,9 +54,9 @@ _DRAWN = {
 class Guarantee:
     """(epsilon, delta)-differential privacy: what holds, for which neighbours, under which sampling.
 
-    `epsilon` is in [0, inf]; infinity says that nothing holds at this delta. `delta` is in [0, 1]. `order` is the
-    Rényi order in (1, inf) at which the number was found, or None. As text it is a plain sentence, whose numbers
-    are rounded up, so that the sentence is true as well.
+    `epsilon` is in [0, inf]; infinity says that nothing is known at this delta. `delta` is in [0, 1]. `order` is the
+    Rényi order in (1, inf) at which the number was found, or None. As text it is a plain sentence, whose numbers are
+    rounded up, so that the sentence is true as well; one that promises nothing shows delta as it is.
 
     Raises:
         ValueError: for a number outside its range or a label that is not in `KINDS`, `ADJACENCIES`, `SAMPLINGS`.
@@ -77,10 +83,10 @@ class Guarantee:
 
     def __str__(self) -> str:
         delta = _round(self.delta, ROUND_CEILING)
-        found = "" if self.order is None else f"; found at Rényi order {self.order:g}"
+        found = "" if self.order is None else f"; found at Rényi order {_shortest(self.order)}"
         where = f"{_NEIGHBOURS[self.adjacency]}{_DRAWN[self.sampling]}{found}."
         if math.isinf(self.epsilon):
-            return f"No epsilon holds at delta = {delta}, {where}"
+            return f"No epsilon is known to hold at delta = {_shortest(self.delta)}, {where}"
         epsilon = _round(self.epsilon, ROUND_CEILING)
         if self.kind == "approximation":
             return f"epsilon is about {epsilon} at delta = {delta} (an approximation, not a guarantee), {where}"
@@ -132,7 +138,7 @@ class Bounds:
     def __str__(self) -> str:
         lower, upper = _round(self.lower, ROUND_FLOOR), _round(self.upper, ROUND_CEILING)
         where = f"{_NEIGHBOURS[self.adjacency]}{_DRAWN[self.sampling]}"
-        delta = _round(self.delta, ROUND_CEILING)
+        delta = _shortest(self.delta)  # the lower side claims something at exactly this delta
         return f"epsilon lies between {lower} and {upper} at delta = {delta}, {where}; quote the upper side."
 
 
@@ -153,4 +159,13 @@ def _round(value: float, direction: str) -> str:
     """Six significant digits, rounded in the given direction from the shortest decimal form."""
     if math.isinf(value):
         return "infinity"
-    return f"{float(Context(prec=6, rounding=direction).plus(Decimal(repr(value)))):.6g}"
+    number = Decimal(repr(value))
+    if value < 1e-300:  # the few digits of a subnormal number may be off by half of it
+        number = (max if direction == ROUND_CEILING else min)(number, Decimal(value))
+    rounded = Context(prec=6, rounding=direction).plus(number)
+    text = f"{float(rounded):.6g}"
+    return text if Decimal(text) == rounded else str(rounded.normalize()).lower()  # at the ends of the range of floats
+
+
+def _shortest(value: float) -> str:
+    return repr(value).removesuffix(".0")

@@ -4,8 +4,8 @@ An attacker sees one output and guesses whether the data were D (positive) or D'
 guessing D when they were D' (false positive rate, `fpr`) and beta that of guessing D' when they were D (false
 negative rate).
 
-Theorem (Wasserman and Zhou 2010). M is $(\varepsilon, \delta)$-differentially private if and only if every test
-satisfies
+Theorem (Kairouz, Oh and Viswanath 2015; one direction at delta = 0: Wasserman and Zhou 2010). M is
+$(\varepsilon, \delta)$-differentially private if and only if every test satisfies
 
 .. math::
 
@@ -52,9 +52,9 @@ def fnr_lower_bound(fpr: ArrayLike, *, epsilon: float, delta: float) -> NDArray[
     Raises:
         ValueError: if fpr or delta is not in [0, 1] or epsilon not in [0, inf).
 
-    Source: L. Wasserman and S. Zhou, "A statistical framework for differential privacy", JASA 105 (2010), Theorem
-    2.4; P. Kairouz, S. Oh and P. Viswanath, "The composition theorem for differential privacy", ICML 2015,
-    Theorem 2.1.
+    Source: P. Kairouz, S. Oh and P. Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem
+    2.1, which has both directions; L. Wasserman and S. Zhou, "A statistical framework for differential privacy", JASA
+    105 (2010), Theorem 2.4, has the limit on every test for delta = 0.
     """
     alpha = arguments.array("fpr", fpr, low=0.0, high=1.0)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
@@ -64,7 +64,7 @@ def fnr_lower_bound(fpr: ArrayLike, *, epsilon: float, delta: float) -> NDArray[
     grown = alpha * math.exp(epsilon) if epsilon < 700.0 else grown
     steep = 1.0 - delta - grown
     flat = math.exp(-epsilon) * (1.0 - delta - alpha)
-    return np.maximum(0.0, np.maximum(steep, flat))[()]
+    return (np.maximum(0.0, np.maximum(steep, flat)) + 0.0)[()]  # the sum turns -0.0 into 0.0
 
 
 def gaussian_fnr(fpr: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
@@ -93,8 +93,10 @@ def laplace_fnr(fpr: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     """
     alpha = arguments.array("fpr", fpr, low=0.0, high=1.0)
     scale = arguments.real("scale", scale, 0.0, low_open=True)
-    decay = math.exp(-1.0 / scale)
-    corner = decay / 2.0
-    few = 1.0 - np.minimum(alpha, corner) / decay if decay > 0.0 else np.where(alpha > 0.0, 0.0, 1.0)
-    middle = decay / 4.0 / np.clip(alpha, max(corner, 1e-320), None)
-    return np.where(alpha <= corner, few, np.where(alpha <= 0.5, middle, decay * (1.0 - alpha)))[()]
+    root = math.exp(-0.5 / scale)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        # alpha e^{1/b} and its inverse, by roots, since e^{-1/b} may have lost its digits or be 0
+        ratio = np.where(alpha > 0.0, (np.sqrt(alpha) / root) ** 2, 0.0)
+        middle = (0.5 * root / np.sqrt(alpha)) ** 2
+    few = 1.0 - np.minimum(ratio, 0.5)
+    return np.where(ratio <= 0.5, few, np.where(alpha <= 0.5, middle, root * root * (1.0 - alpha)))[()]

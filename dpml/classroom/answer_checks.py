@@ -162,11 +162,13 @@ def counterexample(
     test: Callable[[Any], str | None],
     name: str,
     mistakes: Iterable[Mistake] = (),
+    shows: Callable[[Any], str] | None = None,
 ) -> None:
     """Pass if `answer` refutes the false claim that `test` knows.
 
     `test(answer)` returns None if the answer refutes the claim, else a sentence that says why not; a
-    ValueError or TypeError in it means that the answer is outside the domain of the claim.
+    ValueError or TypeError in it means that the answer is outside the domain of the claim. `shows(answer)` says
+    for the line of success how the answer refutes it.
 
     Raises:
         NotYet: if the answer does not refute the claim.
@@ -174,18 +176,23 @@ def counterexample(
     """
     if answer is Ellipsis or answer is None:
         not_written(name)
+    whole = shown(answer)
+    echo = "your answer" if whole.endswith("…") else whole
+    problem = f"{echo} does not refute the claim: "
     try:
         with quiet():
             verdict = test(copy.deepcopy(answer))
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        verdict = f"it is not an input that the claim speaks of: {explained(error)}"
+        # A ValueError carries a sentence of the author of `test`; other errors need their name.
+        why = str(error) if type(error) is ValueError and str(error) else explained(error)
+        problem, verdict = "this is not an input that the claim speaks of: ", f"{why.removesuffix('.')}."
     if verdict is not None and not isinstance(verdict, str):
         raise ValueError(f"test must return None or a sentence, got {kind(verdict)}")
     if verdict is None:
-        passed(name, f"{shown(answer)} refutes the claim")
+        passed(name, f"{echo} refutes the claim" + (f": {shows(answer)}" if shows else ""))
         return
     found = _diagnosis(answer, mistakes, rel=1e-6, abs=1e-12)
-    raise NotYet(f"{name}: {shown(answer)} {found or 'does not refute the claim: ' + verdict}")
+    raise NotYet(f"{name}: {f'{echo} {found}' if found else problem + verdict}")
 
 
 def argument(

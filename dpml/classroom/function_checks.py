@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,12 @@ from dpml.classroom.verdict import (
     kind,
     not_written,
     passed,
+    refuse_unwritten,
     require_function,
     shown,
     shown_text,
+    unfit,
+    unwritten,
 )
 
 _SEED = 20250117  # the inputs are the same for everyone, every time
@@ -32,6 +35,10 @@ class _Run(NamedTuple):
     error: Exception | None
     printed: bool
     changed: str  # the argument that the call modified, or empty
+    blank: bool  # it is not written, or calls what is not
+
+
+_WRONG_RESULT = (3, 4)  # ranks of failures
 
 
 class _Failure(NamedTuple):
@@ -57,7 +64,7 @@ def function(
     or made by a function of a generator with a fixed seed. Numbers agree within abs + rel*|right|, entry by
     entry. A mistake holds a wrong implementation; it is named when `f` does the same as it on every input
     where it goes wrong. Otherwise the smallest failing input is shown. `hint` states the property that the
-    result must have.
+    result must have; it follows a wrong result only, since it explains no error and no missing return.
 
     Raises:
         NotYet: if `f` is not written or fails on some input.
@@ -82,11 +89,12 @@ def function(
         return
     worst = min(failures)
     if worst.rank == 0:
+        refuse_unwritten(next(run.error for run in runs if run.blank), f, name=name)
         not_written(name)
     for mistake in mistakes:
         if _made(mistake.wrong, cases, runs, wanted, rel=rel, abs=abs):
             raise NotYet(f"{worst.text} A known mistake: {mistake.diagnosis}")
-    raise NotYet(f"{worst.text} {hint}".rstrip())
+    raise NotYet(f"{worst.text} {hint if worst.rank in _WRONG_RESULT else ''}".rstrip())
 
 
 def _arguments(case: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -106,7 +114,8 @@ def _run(f: Callable[..., Any], case: Any) -> _Run:
     pairs = [(_label(f, case, i), before, now) for i, (before, now) in enumerate(zip(before_args, args, strict=True))]
     pairs += [(key, before, kwargs[key]) for key, before in before_kwargs.items()]
     changed = next((label for label, before, now in pairs if not identical(before, now)), "")
-    return _Run(_kept(value), error, bool(printed.getvalue().strip()), changed)
+    blank = value is Ellipsis or unwritten(error, f) is not None
+    return _Run(_kept(value), error, bool(printed.getvalue().strip()), changed, blank)
 
 
 def _kept(value: Any) -> Any:
@@ -141,7 +150,7 @@ def _spoken(f: Callable[..., Any], case: Any) -> str:
 
 def _problem(run: _Run, want: Any, *, rel: float, abs: float) -> tuple[int, str] | None:
     """Rank and predicate of what is wrong with one run, or None."""
-    if isinstance(run.error, NotImplementedError) or run.value is Ellipsis:
+    if run.blank:
         return 0, "is not written yet"
     if run.error is not None:
         return 1, f"raised {explained(run.error)}"
@@ -162,23 +171,12 @@ def _problem(run: _Run, want: Any, *, rel: float, abs: float) -> tuple[int, str]
 def _described(f: Callable[..., Any], case: Any, run: _Run, problem: tuple[int, str], *, name: str) -> _Failure:
     rank, text = problem
     args, kwargs = _arguments(case)
-    if rank == 1 and isinstance(run.error, TypeError) and not _accepts(f, args, kwargs):
-        given = ", ".join(kwargs) or f"{len(args)} argument{'s' * (len(args) != 1)}"
-        text = f"takes {inspect.signature(f)}, but is called with {given}"
-        return _Failure(rank, (0, 0), f"Your {name} {text}.")
+    wrong_call = unfit(f, args, kwargs) if rank == 1 and isinstance(run.error, TypeError) else ""
+    if wrong_call:
+        return _Failure(rank, (0, 0), f"Your {name} {wrong_call}.")
     text = text if text.endswith("?") else text + "."
     spoken = _spoken(f, case)
     return _Failure(rank, (_count(case), len(spoken)), f"For {spoken}, your {name} {text}")
-
-
-def _accepts(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    try:
-        inspect.signature(f).bind(*args, **kwargs)
-    except TypeError:
-        return False
-    except ValueError:  # a function written in C that does not tell its signature
-        return True
-    return True
 
 
 def _count(value: Any) -> int:
@@ -227,15 +225,14 @@ def properties(f: Any, *, cases: Iterable[tuple[str, Callable[[Any], Any]]], nam
                 verdict = predicate(f)
             except Exception as error:  # whatever student code raises becomes one sentence
                 verdict, problem = False, error
-        if isinstance(problem, NotImplementedError):
-            not_written(name)
+        refuse_unwritten(problem, f, name=name)
         if problem is not None:
             raise NotYet(f"{name} must have this property: {description}. Testing it raised {explained(problem)}.")
         if not isinstance(verdict, (bool, np.bool_, str)):
             raise ValueError(f"a predicate must return True, False or a sentence, got {kind(verdict)}")
         if isinstance(verdict, str) or not verdict:
             came = f": {verdict}" if isinstance(verdict, str) else "."
-            raise NotYet(f"{name} must have this property: {description}. It does not hold{came}")
+            raise NotYet(f"{name} does not have the property “{description}”{came}")
     passed(
         name,
         f"{len(tested)} propert{'ies hold' if len(tested) > 1 else 'y holds'}: "

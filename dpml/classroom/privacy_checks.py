@@ -109,14 +109,15 @@ def mechanism(
                 f"returned {shown(mine[0])} in each of {trials} runs on {shown(dataset, width=40)}.",
                 "It adds no noise, or the same noise every time: draw fresh noise from the rng that it is given.",
             )
+    allowed = f"ε = {epsilon:g} allows a factor of {math.exp(epsilon):.3g}"
+    allowed += f", and δ another {100 * delta:.3g} %" if delta > 0 else ""
     for i in range(len(pairs)):
         for here, there in ((2 * i, 2 * i + 1), (2 * i + 1, 2 * i)):
             found = privacy_tests.violation(came[here], came[there], fixed=fixed, task=task)
             if found is not None:
                 fail(
-                    f"is not private enough: {found.text} came in {found.here:.3g} of the runs on "
-                    f"{_called(datasets, here)}, but in {found.there:.3g} on its neighbour {_called(datasets, there)}, "
-                    f"beyond what ε = {epsilon:g}, δ = {delta:g} allow.",
+                    f"is not private enough: {found.text} came in {100 * found.here:.3g} % of the runs on "
+                    f"{_called(datasets, here)}, {100 * found.there:.3g} % on {_called(datasets, there)}; {allowed}.",
                     privacy_tests.noise_diagnosis(came[here], right[here], found=found),
                 )
     for dataset, mine, good in zip(datasets, came, right, strict=True):

@@ -8,12 +8,12 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from dpml.classroom.comparison import identical, unwrap
-from dpml.classroom.verdict import NotYet, explained, kind, not_written, shown
+from dpml.classroom.verdict import NotYet, explained, kind, not_written, refuse_unwritten, shown
 
 Outcomes = list[Any]  # floats, or hashable discrete outcomes
 
@@ -36,18 +36,22 @@ def call(f: Callable[..., Any], *args: Any, name: str) -> Any:
             value = f(*args)
         except Exception as error:  # whatever student code raises becomes one sentence
             problem = error
-    _require_value(value, problem, args[0], name=name)
+    if problem is not None:
+        _refuse(problem, f, args[0], name=name)
+    _require_value(value, args[0], name=name)
     return value
 
 
-def _require_value(value: Any, problem: Exception | None, dataset: Any, *, name: str) -> None:
-    if isinstance(problem, NotImplementedError) or value is Ellipsis:
+def _refuse(problem: Exception, f: Callable[..., Any], dataset: Any, *, name: str) -> NoReturn:
+    refuse_unwritten(problem, f, name=name)
+    raise NotYet(f"{name} raised {explained(problem)} for the dataset {shown(dataset)}.")
+
+
+def _require_value(value: Any, dataset: Any, *, name: str) -> None:
+    if value is Ellipsis:
         not_written(name)
-    where = f"for the dataset {shown(dataset)}"
-    if problem is not None:
-        raise NotYet(f"{name} raised {explained(problem)} {where}.")
     if value is None:
-        raise NotYet(f"{name} returned None {where}: is a return missing?")
+        raise NotYet(f"{name} returned None for the dataset {shown(dataset)}: is a return missing?")
 
 
 def _plain(value: Any) -> Any:
@@ -77,11 +81,11 @@ def draw(f: Callable[..., Any], dataset: Any, *, trials: int, rng: np.random.Gen
         except Exception as error:  # whatever student code raises becomes one sentence
             problem = error
     if problem is not None:
-        _require_value(None, problem, dataset, name=name)
+        _refuse(problem, f, dataset, name=name)
     outcomes = [value if type(value) is float and math.isfinite(value) else _plain(value) for value in raw]
     for value, outcome in zip(raw, outcomes, strict=True):
         if outcome is Ellipsis:
-            _require_value(value, None, dataset, name=name)
+            _require_value(value, dataset, name=name)
             came = shown(value) if isinstance(value, (int, float, np.generic)) else kind(value)
             raise NotYet(
                 f"{name} returned {came} for the dataset {shown(dataset)}; expected is a finite number or one of "

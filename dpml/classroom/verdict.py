@@ -7,8 +7,10 @@ was expected. It never says the right value.
 
 from __future__ import annotations
 
+import inspect
 import numbers
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -40,7 +42,52 @@ def passed(name: str, tested: str) -> None:
 
 def not_written(name: str) -> NoReturn:
     """Raise the message for an untouched stub."""
-    raise NotYet(f"{name} is not written yet. Write your answer in the cell above, run it, then run this check.")
+    raise NotYet(
+        f"{name} is not written yet. Write your answer in the cell of the question, run it, then run this check."
+    )
+
+
+def unwritten(error: Exception | None, f: Callable[..., Any]) -> str | None:
+    """Whether an error says that something is not written: "" if that is `f` itself, else what `f` calls.
+
+    None for every other error, also for the NotImplementedError of a library.
+    """
+    if not isinstance(error, NotImplementedError):
+        return None
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    start = next((i for i, frame in enumerate(frames) if frame.f_code is code), len(frames) - 1)
+    # A check may wrap the answer in a function of its own.
+    theirs = [frame for frame in frames[start:] if not str(frame.f_globals.get("__name__")).startswith("dpml.")]
+    own = theirs[0] if theirs else frames[-1]
+    if frames[-1].f_code is own.f_code:
+        return ""
+    name = frames[-1].f_code.co_name
+    return name.strip("<>") if frames[-1].f_globals is own.f_globals else None
+
+
+def refuse_unwritten(error: Exception | None, f: Callable[..., Any], *, name: str) -> None:
+    """Raise the message for an untouched stub, or for one that `f` calls; return if the error is another one."""
+    missing = unwritten(error, f)
+    if missing == "":
+        not_written(name)
+    if missing is not None:
+        raise NotYet(f"{name} calls {missing}, which is not written yet. Write {missing} first and run its cell.")
+
+
+def unfit(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Why the parameters of `f` do not take these arguments, to follow its name; empty if they do."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):  # a function written in C that does not tell its signature
+        return ""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        count = [f"{len(args)} argument{'s' * (len(args) != 1)}"] if args else []
+        given = ", ".join([*count, *kwargs]) or "no arguments"
+        return f"takes {signature}, but is called with {given}" + (": keep the parameter names" if kwargs else "")
+    return ""
 
 
 def require_function(answer: object, *, name: str) -> Callable[..., Any]:

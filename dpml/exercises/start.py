@@ -57,7 +57,7 @@ def check_ratio(answer: Any) -> None:
         name="ratio",
         mistakes=[
             Mistake(there / here, "it is the reverse: the density around 1 over the density around 0."),
-            Mistake(math.log(here / there), "it is the logarithm of the ratio; take its exponential."),
+            Mistake(math.log(here / there), "it is the logarithm of the ratio."),
             Mistake(here - there, "it is a difference of densities, not a ratio."),
             Mistake(math.exp(0.5), "the exponent is the distance divided by the scale, not multiplied."),
         ],
@@ -99,6 +99,11 @@ def check_width(answer: Any) -> None:
         mistakes=[
             Mistake(math.log(1 / 0.05), "it holds one noise; there are ten, and each has its own chance to stray."),
             Mistake(math.log(10 / 0.05 / 2), "noise can stray on both sides: the tail of |Z| is twice the upper tail."),
+            Mistake(math.log(2 * 10 / 0.05), "e^{-t} already counts both sides; you count them twice."),
+            Mistake(
+                -math.log(1 - 0.95**0.1),
+                "this is exact for independent noises; the union bound does not use independence.",
+            ),
             Mistake(10 * math.log(1 / 0.05), "the union bound multiplies the probability by ten, not the width."),
             Mistake(math.log(10 / 0.95), "it lets the noise stray with probability 0.95; 0.05 is allowed."),
         ],
@@ -178,11 +183,23 @@ def check_normalise(answer: Any) -> None:
             Mistake(lambda rows: divide(rows, axis=0, keepdims=True), "it divides each column; a row is axis 1."),
             Mistake(divide, "it divides by one length for the whole matrix; every row has its own."),
             Mistake(
+                lambda rows: divide(rows, axis=1),
+                "lengths need the shape (rows, 1), so that each row is divided by its own: keepdims=True.",
+            ),
+            Mistake(
                 lambda rows: divide(rows, axis=1, ord=1, keepdims=True),
                 "it divides by the sum of absolute values; the Euclidean length is the root of the sum of squares.",
             ),
+            Mistake(
+                lambda rows: rows / rows.sum(axis=1, keepdims=True),
+                "it divides by the sum of the entries; the Euclidean length is the root of the sum of squares.",
+            ),
+            Mistake(
+                lambda rows: rows / (rows**2).sum(axis=1, keepdims=True),
+                "the root is missing: it divides by the square of the length.",
+            ),
         ],
-        hint="Lengths need the shape (rows, 1), so that each row is divided by its own: keepdims=True.",
+        hint="Every row of the result must have length one.",
     )
 
 

@@ -47,14 +47,19 @@ def laplace(value: ArrayLike, *, scale: float, rng: np.random.Generator) -> NDAr
     together, is 1.
 
     Raises:
-        ValueError: if value is not finite, scale not in (0, inf) or rng not a Generator.
+        ValueError: if value is not finite, scale not in (0, inf), rng not a Generator, or the noisy value exceeds the
+            range of floats.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Definition 3.3.
     """
     answer = arguments.array("value", value)
     scale = arguments.real("scale", scale, 0.0, low_open=True)
     rng = arguments.generator("rng", rng)
-    return (answer + rng.laplace(0.0, scale, answer.shape))[()]
+    with np.errstate(over="ignore"):
+        noisy = answer + rng.laplace(0.0, scale, answer.shape)
+    if not np.isfinite(noisy).all():
+        raise ValueError(f"scale must keep value plus noise within the range of floats, got {scale!r}")
+    return noisy[()]
 
 
 def laplace_density(y: ArrayLike, *, center: float, scale: float) -> NDArray[np.float64]:
@@ -78,20 +83,21 @@ def laplace_loss(y: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     The loss is the log of the density of y under D over that under D'. It lies in [-1/scale, 1/scale].
 
     Raises:
-        ValueError: if y is not finite or scale not in (0, inf).
+        ValueError: if y is not finite, scale not in (0, inf), or so small that 1/scale exceeds the range of floats.
 
     Source: the lecture, slide "Moments Accountant", definition of the privacy loss; the value for Laplace noise
     is in Dwork and Roth, "The algorithmic foundations of differential privacy", proof of Theorem 3.6.
     """
     points = arguments.array("y", y)
-    scale = arguments.real("scale", scale, 0.0, low_open=True)
+    scale = arguments.real("scale", scale, 1.0 / np.finfo(np.float64).max)
     return ((1.0 - 2.0 * np.clip(points, 0.0, 1.0)) / scale)[()]
 
 
 def laplace_delta(*, scale: float, epsilon: float) -> float:
     """Return the least delta for which the mechanism is (epsilon, delta)-differentially private. Exact.
 
-    Zero as soon as epsilon >= 1/scale.
+    Zero as soon as epsilon >= 1/scale. The difference of the two is formed exactly: where the float epsilon is the
+    rounding of 1/scale and lies below it, delta is not 0 but up to 6e-17 times epsilon.
 
     Raises:
         ValueError: if scale is not in (0, inf) or epsilon not in [0, inf).
@@ -101,23 +107,29 @@ def laplace_delta(*, scale: float, epsilon: float) -> float:
     """
     scale = arguments.real("scale", scale, 0.0, low_open=True)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
-    gap = min(epsilon - 1.0 / scale, 0.0)
-    return 0.0 if gap == 0.0 else -math.expm1(gap / 2.0)
+    (e, e_den), (s, s_den) = epsilon.as_integer_ratio(), scale.as_integer_ratio()
+    top = e * s - e_den * s_den  # (epsilon - 1/scale) / 2 = top / bottom
+    if top >= 0:
+        return 0.0
+    try:
+        return -math.expm1(top / (2 * e_den * s))
+    except OverflowError:  # the quotient of two integers exceeds the range of floats: scale is tiny
+        return 1.0
 
 
 def laplace_epsilon(*, scale: float) -> float:
-    """Return 1/scale, the least epsilon with delta = 0.
+    r"""Return 1/scale, the least epsilon with delta = 0.
 
     Raises:
         ValueError: if scale is not in (0, inf), or so small that 1/scale exceeds the range of floats.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), section 4, preliminaries on the Laplace mechanism.
 
-    Printed: epsilon = e^(1/b) for noise-to-sensitivity ratio b. At b = 1 that is 2.71828.
+    Printed: $\varepsilon = e^{1/b}$ for noise-to-sensitivity ratio b. At $b = 1$ that is 2.71828.
 
-    Implemented: epsilon = 1/b, the logarithm of the printed value, which is the bound on the ratio of
-    probabilities. At b = 1 that is 1. The printed value is safe to quote but never below 1, however much noise
-    is added: at b = 100 it says 1.01005 where the truth is 0.01.
+    Implemented: $\varepsilon = 1/b$, the logarithm of the printed value, which is the bound on the ratio of
+    probabilities. At $b = 1$ that is 1. The printed value is safe to quote but never below 1, however much noise
+    is added: at $b = 100$ it says 1.01005 where the truth is 0.01.
     """
     scale = arguments.real("scale", scale, 1.0 / np.finfo(np.float64).max)
     return 1.0 / scale

@@ -40,7 +40,8 @@ __all__ = [
 def randomized_response(bits: ArrayLike, *, epsilon: float, rng: np.random.Generator) -> NDArray[np.int8]:
     """Return each of `bits`, 0/1 or booleans, flipped with probability 1/(1 + e^epsilon), in the same shape.
 
-    Each answer is (epsilon, 0)-differentially private under replace-one of its own bit.
+    Each answer is (epsilon, 0)-differentially private under replace-one of its own bit. The probability of a lie is
+    rounded up to a multiple of 2^-53, so it stays above 0 at every epsilon.
 
     Raises:
         ValueError: if bits holds anything but zeros and ones, epsilon is not in [0, inf) or rng not a Generator.
@@ -51,8 +52,11 @@ def randomized_response(bits: ArrayLike, *, epsilon: float, rng: np.random.Gener
     answers = arguments.bits("bits", bits)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     rng = arguments.generator("rng", rng)
-    # rng.random() is a multiple of 2^-53 and can be 0, so the lie is never rarer than the formula says
-    lies = rng.random(answers.shape) < expit(-epsilon)
+    # rng.random() is uniform on the multiples of 2^-53 in [0, 1), so a lie has exactly the probability `lie`, itself
+    # such a multiple: above 0, at most 1/2, and never below the formula's value, since the factor exceeds the error of
+    # expit.
+    lie = min(0.5, max(1, math.ceil(expit(-epsilon) * (1.0 + 2.0**-50) * 2.0**53)) * 2.0**-53)
+    lies = rng.random(answers.shape) < lie
     told: NDArray[np.int8] = (answers ^ lies).astype(np.int8)[()]
     return told
 

@@ -40,7 +40,7 @@ RIGHT: list[tuple[Callable[[Any], None], Any]] = [
 
 WRONG: list[tuple[Callable[[Any], None], Any, str]] = [
     (items.check_ratio, math.exp(-2), "reverse"),
-    (items.check_ratio, 2.0, "logarithm"),
+    (items.check_ratio, 2.0, "it is the logarithm of the ratio."),
     (items.check_ratio, stats.laplace(0, 0.5).pdf(-0.5) - stats.laplace(1, 0.5).pdf(-0.5), "difference"),
     (items.check_ratio, math.exp(0.5), "divided by the scale"),
     (items.check_ratio, math.exp(2) + 0.1, "cancel"),
@@ -50,6 +50,8 @@ WRONG: list[tuple[Callable[[Any], None], Any, str]] = [
     (items.check_tail, math.exp(-6) / 2, "divided by the scale"),
     (items.check_width, math.log(20), "there are ten"),
     (items.check_width, math.log(100), "both sides"),
+    (items.check_width, math.log(400), "e^{-t} already counts both sides"),
+    (items.check_width, stats.expon.isf(1 - 0.95**0.1), "the union bound does not use independence"),
     (items.check_width, 10 * math.log(20), "multiplies the probability"),
     (items.check_width, math.log(10 / 0.95), "0.05 is allowed"),
     (items.check_jensen_gap, lambda v, p: np.exp(p @ v) - p @ np.exp(v), "exchanged"),
@@ -65,6 +67,11 @@ WRONG: list[tuple[Callable[[Any], None], Any, str]] = [
     (items.check_normalise, lambda rows: rows / np.linalg.norm(rows), "every row has its own"),
     (items.check_normalise, lambda rows: rows / np.abs(rows).sum(axis=1, keepdims=True), "absolute values"),
     (items.check_normalise, lambda rows: rows / np.linalg.norm(rows, axis=1), "keepdims"),
+    (items.check_normalise, lambda rows: rows / np.sqrt((rows**2).sum(axis=1)), "keepdims"),
+    (items.check_normalise, lambda rows: rows / rows.sum(axis=1, keepdims=True), "the sum of the entries"),
+    (items.check_normalise, lambda rows: rows / (rows**2).sum(axis=1)[:, None], "the root is missing"),
+    (items.check_normalise, lambda rows: rows / rows.max(), "Every row of the result must have length one."),
+    (items.check_normalise, lambda rows: rows / rows.sum(axis=1), "could not be broadcast"),
     (items.check_draws, "a and b", "does not start again"),
     (items.check_draws, "b and c", "second draw"),
     (items.check_draws, "all three", "not among the possible answers"),
@@ -90,7 +97,10 @@ def test_right_answers_pass(check: Callable[[Any], None], answer: Any, capsys: p
 def test_wrong_answers_get_their_diagnosis(check: Callable[[Any], None], answer: Any, diagnosis: str) -> None:
     with pytest.raises(NotYet) as verdict:
         check(answer)
-    assert diagnosis in str(verdict.value)
+    text = str(verdict.value)
+    assert diagnosis in text and len(text.split()) <= 60
+    # Keepdims is the cure for rows that do not broadcast, and for nothing else.
+    assert ("keepdims" in text) == (diagnosis == "keepdims")
 
 
 @pytest.mark.parametrize("check", CHECKS)
