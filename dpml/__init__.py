@@ -11,8 +11,13 @@ relation; each public function names its source.
 | basic composition, group privacy | `dpml.accounting.composition` | promise | Dwork, Roth 2014 |
 | a first audit: epsilon at least | `dpml.audit.samples` | promise | Jagielski et al. 2020 |
 | real data, neighbouring datasets | `dpml.data` | promise | Xiao et al. 2017 |
+| advanced and optimal composition | `dpml.accounting.composition` | composition | the lecture; Kairouz et al. 2015 |
 | amplification by subsampling | `dpml.accounting.amplification` | amplification | the lecture; Balle et al. 2018 |
+| the moments accountant | `dpml.accounting.moments` | moments | the lecture; Abadi et al. 2016 |
+| Rényi divergences and their conversion | `dpml.accounting.rdp` | moments | Mironov 2017; Canonne et al. 2020 |
+| privacy-loss distributions, from both sides | `dpml.accounting.pld` | moments | Zhu et al. 2022 |
 | explorers, checks, figures | `dpml.classroom` | start | |
+| the numbers without a line of Python | `dpml.command_line` | | |
 | logarithms, safe search | `dpml.numerics` | | Mächler 2012 |
 | refusing bad input | `dpml.arguments` | | |
 
@@ -36,7 +41,13 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "dpml.audit.samples",
         "dpml.data",
     ),
+    "composition": ("dpml.accounting.composition",),
     "amplification": ("dpml.accounting.amplification",),
+    "moments": (
+        "dpml.accounting.moments",
+        "dpml.accounting.rdp",
+        "dpml.accounting.pld",
+    ),
 }
 """Chapter slug -> the modules that the chapter teaches. Notebooks, exercises and tests share the slugs."""
 

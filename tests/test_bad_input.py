@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from dpml import mechanisms
-from dpml.accounting import amplification, composition, guarantee, moments, rdp, tradeoff
+from dpml.accounting import amplification, composition, guarantee, moments, pld, rdp, tradeoff
+from dpml.accounting.pld import losses
 from dpml.audit import samples
 
-MODULES = (mechanisms, amplification, composition, guarantee, tradeoff, samples, moments, rdp)
+MODULES = (mechanisms, amplification, composition, guarantee, tradeoff, samples, moments, rdp, pld, losses)
 
 GOOD = {
     "value": 0.3,
@@ -54,12 +55,15 @@ GOOD = {
     "rdp": 0.25,
     "lower": 0.5,
     "upper": 1.0,
+    "loss": losses.gaussian(sigma=1.5),
+    "pairs": losses.laplace(scale=1.5).pairs,
+    "parts": [(losses.gaussian(sigma=1.5), 2), (losses.laplace(scale=1.5), 1)],
 }
 ADJACENCY = {"without_replacement": "replace-one", "with_replacement": "replace-one"}
 ARRAYS = {"value", "y", "fpr", "bits", "answers", "scores", "scores_neighbour"}
 ARRAYS_HERE = {(f, "order") for f in ("rdp.gaussian", "rdp.laplace", "rdp.randomized_response", "subsampled_gaussian")}
 ARRAYS_HERE |= {(f"conversion_{f}", name) for f in ("classic", "improved") for name in ("order", "rdp")}
-ARRAYS_HERE |= {("epsilon_curve", "steps")}
+ARRAYS_HERE |= {("epsilon_curve", "steps"), ("pld.epsilon_curve", "steps")}
 CURVES = {"poisson_subsampled_upper", "poisson_subsampled_lower", "without_replacement_upper"}  # rdp is a function
 SIGNED = {"value", "y", "center", "scores", "scores_neighbour"}  # a negative number is good
 LABELS = {"kind", "adjacency", "sampling"}
@@ -68,10 +72,12 @@ NONE_IS_GOOD = {("Guarantee", "order")}
 INFINITY_IS_GOOD = {("Guarantee", "epsilon"), ("Bounds", "upper")}
 SCALAR_IS_BAD = {"scores", "scores_neighbour"}
 
+RECORDS = {"Evidence", "DeltaBounds"}  # plain records, made by functions that check
+
 FUNCTIONS = {}
 for module in MODULES:
     for name in module.__all__:
-        if callable(getattr(module, name)) and name != "Evidence":  # a plain record, made by epsilon_lower_bound
+        if callable(getattr(module, name)) and name not in RECORDS:
             key = f"{module.__name__.split('.')[-1]}.{name}" if name in FUNCTIONS else name
             FUNCTIONS[key] = getattr(module, name)
 

@@ -193,6 +193,16 @@ def test_first_k_is_where_the_two_cross():
     assert composition.advanced(epsilon=0.0, k=7, **slack).epsilon == pytest.approx(0.0, abs=0)
 
 
+def test_the_neighbours_may_be_named():
+    """So that the results can be composed further."""
+    case = {"epsilon": 0.5, "delta": 0.0, "k": 10, "adjacency": "replace-one"}
+    parts = [composition.basic(**case), composition.optimal(**case, total_delta=1e-5)]
+    parts += [f(**case, delta_prime=1e-5) for f in (composition.advanced, composition.advanced_tanh)]
+    whole = composition.basic_heterogeneous(parts)
+    assert whole.adjacency == "replace-one"
+    assert whole.epsilon == pytest.approx(math.fsum(part.epsilon for part in parts), rel=1e-15)
+
+
 def test_ten_of_a_half():
     """The case that looks like a gain and is a loss: 10 mechanisms of epsilon 0.5."""
     case = {"epsilon": 0.5, "delta": 0.0, "k": 10}

@@ -195,18 +195,20 @@ def test_the_metadata_asks_for_nothing_that_is_not_pinned() -> None:
 
 def test_imports_are_pinned() -> None:
     """Each package that our code imports is a direct one, not one that happens to come along."""
-    direct, _ = requirements()
+    course, _ = requirements()
+    peers = re.findall(r"(?m)^([\w-]+)==", (ROOT / "benchmarks" / "requirements.txt").read_text(encoding="utf-8"))
     ours = {"dpml", "tests", "course", "book", "experiments", "benchmarks", "conftest"}
     ours |= {Path(name).stem for name in PYTHON}
     provided, missing = importlib.metadata.packages_distributions(), set()
     for name in PYTHON:
+        direct = {*course, *peers} if name.startswith("benchmarks/") else {*course}
         for node in ast.walk(code_of(name)):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 modules = [node.module or ""]
             for module in (full.split(".")[0] for full in modules):
                 packages = {re.sub(r"[-_.]+", "-", package).lower() for package in provided.get(module, [module])}
-                if module not in sys.stdlib_module_names | ours and not packages & set(direct):
+                if module not in sys.stdlib_module_names | ours and not packages & direct:
                     missing.add(f"{name}: {module}")
     assert missing == set()
 

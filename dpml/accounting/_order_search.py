@@ -9,12 +9,13 @@ $(\varepsilon(\lambda), \delta)$-private for every $\lambda > 0$, where
     - \log\bigl(1 + \tfrac{1}{\lambda}\bigr) .
 
 Each value is a valid bound, so that the search decides only how tight the result is, never whether it holds. It
-starts with a geometric grid of lambda; while the best one lies at an end, the grid grows there; then it is refined
-five times around the best.
+starts with a geometric grid of lambda around a guess; while the best one lies at an end, the grid grows there; then it
+is refined around the best until neighbours agree to 1e-5.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 
     Moment = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-_PER_OCTAVE = 2
-_START = np.arange(-6 * _PER_OCTAVE, 9 * _PER_OCTAVE + 1)  # lambda = 1/64 ... 512
+_PER_OCTAVE = 12
+_FIRST = 2 * _PER_OCTAVE  # the first grid reaches two octaves to either side of the guess
 _LEAST, _LARGEST = -40 * _PER_OCTAVE, 58 * _PER_OCTAVE  # where order = 1 + lambda still tells lambda
+_AROUND = np.array([-0.1, -0.03, 0.0, 0.03, 0.1])  # new points around a vertex, in widths of the bracket
+_INSIDE = np.linspace(0.0, 1.0, 11)  # and in the whole bracket
+_CLOSE = 1e-5  # where the search stops; near a smooth minimum it is then within 3e-6 of it
 _ROUNDING = 2.0**-40  # of each term: far more than its error, so that the sum is rounded up
 
 
@@ -39,19 +43,20 @@ def line(
     return alpha / lam * (1.0 + _ROUNDING), slack - gain + _ROUNDING * (np.abs(slack) + gain)
 
 
-def best(moment: Moment, steps: float, log_inverse_delta: float) -> tuple[float, float]:
+def best(moment: Moment, steps: float, log_inverse_delta: float, *, guess: float) -> tuple[float, float]:
     """The least epsilon found and its lambda."""
 
     def evaluate(lam: NDArray[np.float64]) -> NDArray[np.float64]:
         slope, intercept = line(lam, moment(lam), log_inverse_delta)
         return np.maximum(0.0, steps * slope + intercept)
 
-    grid = _START
+    centre = min(max(round(_PER_OCTAVE * math.log2(guess)), _LEAST + _FIRST), _LARGEST - _FIRST)
+    grid = np.arange(centre - _FIRST, centre + _FIRST + 1)
     lam = _from_grid(grid)
     values = evaluate(lam)
     i = int(values.argmin())
     while values[i] > 0.0 and i in {0, grid.size - 1} and _LEAST < grid[i] < _LARGEST:
-        more = grid[i] + np.arange(1, 8 * _PER_OCTAVE + 1) if i else grid[i] - np.arange(8 * _PER_OCTAVE, 0, -1)
+        more = grid[i] + np.arange(1, 4 * _PER_OCTAVE + 1) if i else grid[i] - np.arange(4 * _PER_OCTAVE, 0, -1)
         added = _from_grid(more)
         found = evaluate(added)
         order = 1 if i else -1
@@ -60,10 +65,14 @@ def best(moment: Moment, steps: float, log_inverse_delta: float) -> tuple[float,
         values = np.concatenate([values, found][::order])
         i = int(values.argmin())
     least, at = float(values[i]), float(lam[i])
-    for _ in range(5):
-        if least == 0.0:
+    for _ in range(30):
+        low, high = max(i - 1, 0), min(i + 1, lam.size - 1)
+        if max(values[low], values[high]) <= least * (1.0 + _CLOSE):
             break
-        lam = _rounded(np.geomspace(lam[max(i - 1, 0)], lam[min(i + 1, lam.size - 1)], 17))
+        a, b = math.log(lam[low]), math.log(lam[high])
+        middle = vertex(a, math.log(lam[i]), b, *(float(values[k]) for k in (low, i, high))) if low < i < high else a
+        points = np.concatenate([a + (b - a) * _INSIDE, np.clip(middle + (b - a) * _AROUND, a, b)])
+        lam = rounded(np.exp(np.sort(points)))
         values = evaluate(lam)
         i = int(values.argmin())
         if values[i] < least:
@@ -71,14 +80,37 @@ def best(moment: Moment, steps: float, log_inverse_delta: float) -> tuple[float,
     return least, at
 
 
-def curve(moment: Moment, steps: NDArray[np.float64], log_inverse_delta: float) -> NDArray[np.float64]:
+def vertex(a: float, b: float, c: float, at_a: float, at_b: float, at_c: float) -> float:
+    """Where the parabola through three points, the middle one lowest, has its minimum; within [a, c]."""
+    left, right = (b - a) * (at_b - at_c), (b - c) * (at_b - at_a)
+    if not math.isfinite(left - right) or left == right:
+        return b
+    return min(max(b - 0.5 * ((b - a) * left - (b - c) * right) / (left - right), a), c)
+
+
+def guess(q: float, sigma: float, steps: float, log_inverse_delta: float) -> float:
+    """About the best lambda: from alpha = q^2 (e^(1/sigma^2) - 1) lambda (lambda + 1)/2, true of small lambda, but no
+    more than where the second term q^(lambda+1) e^(lambda (lambda+1)/(2 sigma^2)) of the moment takes over."""
+    inverse = max(min(1.0 / sigma / sigma, 1e300), 1e-300) if sigma > 1e-150 else 1e300
+    log_unit = 2.0 * math.log(q) + (math.log(math.expm1(inverse)) if inverse < 30.0 else inverse)
+    balance = 0.5 * (math.log(2.0 * max(log_inverse_delta, 0.01)) - math.log(steps) - log_unit)
+    limit = (
+        math.log(2.0 * (-math.log(q) + 1e-3) / inverse + log_inverse_delta / steps / inverse) if q < 1.0 else math.inf
+    )
+    return math.exp(min(max(min(balance, limit), -25.0), 40.0))
+
+
+def curve(
+    moment: Moment, steps: NDArray[np.float64], log_inverse_delta: float, *, guesses: tuple[float, float]
+) -> NDArray[np.float64]:
     """The least epsilon found for each of many numbers of steps, all > 0: the lower envelope of lines in T.
 
     The best lambda falls as the steps grow, so that the range is that of the extreme numbers of steps. The grid is
     refined where epsilon(lambda) has a sharp minimum: just below the order where the moments take off.
     """
-    ends = [best(moment, float(t), log_inverse_delta)[1] for t in (steps.max(), steps.min())]
-    lam = _rounded(np.geomspace(min(ends), max(ends), 512)) if ends[0] != ends[1] else np.array(ends[:1])
+    extremes = (float(steps.max()), float(steps.min()))
+    ends = [best(moment, t, log_inverse_delta, guess=g)[1] for t, g in zip(extremes, guesses, strict=True)]
+    lam = rounded(np.geomspace(min(ends), max(ends), 512)) if ends[0] != ends[1] else np.array(ends[:1])
     alpha = moment(lam)
     last = steps.size - 1
     ranks = np.concatenate([np.linspace(0, last, 48).astype(int), np.geomspace(1, last + 1, 48).astype(int) - 1])
@@ -95,7 +127,7 @@ def curve(moment: Moment, steps: NDArray[np.float64], log_inverse_delta: float) 
         if not 0 < used.size <= 128:
             break
         ratio = (lam[used + 1] / lam[used])[:, None] ** (np.arange(1, 8) / 8.0)
-        added = _rounded((lam[used][:, None] * ratio).ravel())
+        added = rounded((lam[used][:, None] * ratio).ravel())
         lam, alpha = np.concatenate([lam, added]), np.concatenate([alpha, moment(added)])
         order = np.argsort(lam)
         lam, alpha = lam[order], alpha[order]
@@ -106,9 +138,9 @@ def curve(moment: Moment, steps: NDArray[np.float64], log_inverse_delta: float) 
 
 
 def _from_grid(grid: NDArray[np.int64]) -> NDArray[np.float64]:
-    return _rounded(np.exp2(grid / _PER_OCTAVE))
+    return rounded(np.exp2(grid / _PER_OCTAVE))
 
 
-def _rounded(lam: NDArray[np.float64]) -> NDArray[np.float64]:
+def rounded(lam: NDArray[np.float64]) -> NDArray[np.float64]:
     """lambda such that order = 1 + lambda is a float: what is reported is the order that was used."""
     return (1.0 + lam) - 1.0

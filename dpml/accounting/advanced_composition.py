@@ -43,15 +43,18 @@ from dpml.accounting.guarantee import Guarantee
 __all__ = ["advanced", "advanced_first_k", "advanced_tanh"]
 
 
-def advanced(*, epsilon: float, delta: float, k: int, delta_prime: float) -> Guarantee:
+def advanced(
+    *, epsilon: float, delta: float, k: int, delta_prime: float, adjacency: str = "as the mechanism's"
+) -> Guarantee:
     """Return the guarantee of k (epsilon, delta)-private mechanisms by advanced composition as printed.
 
     It may be worse than `basic`: always if epsilon >= ln 2, and for small k otherwise (`advanced_first_k`). A delta
-    above 1 is reported as 1. The neighbouring relation is that of the mechanisms.
+    above 1 is reported as 1. The neighbouring relation is that of the mechanisms; name it as `adjacency`, and the
+    result carries the name.
 
     Raises:
-        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], k not an integer >= 1, delta_prime not in
-            (0, 1), or the result exceeds the range of floats.
+        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], k not an integer in [1, 2^53], delta_prime not
+            in (0, 1), adjacency not in `ADJACENCIES`, or the result exceeds the range of floats.
 
     Source: the lecture, slide "Moments Accountant", theorem "Advanced Composition"; Dwork and Roth, "The algorithmic
     foundations of differential privacy", Theorem 3.20.
@@ -66,10 +69,13 @@ def advanced(*, epsilon: float, delta: float, k: int, delta_prime: float) -> Gua
     form of `advanced_tanh` repairs this, and is smaller for every epsilon.
     """
     epsilon, delta, k, slack = _checked(epsilon, delta, k, delta_prime)
-    return _composed(epsilon, delta, k, slack, math.expm1(min(epsilon, 709.0)) if epsilon < 709.0 else math.inf)
+    mean = math.expm1(epsilon) if epsilon < 709.0 else math.inf
+    return _composed(epsilon, delta, k, slack, mean, adjacency)
 
 
-def advanced_tanh(*, epsilon: float, delta: float, k: int, delta_prime: float) -> Guarantee:
+def advanced_tanh(
+    *, epsilon: float, delta: float, k: int, delta_prime: float, adjacency: str = "as the mechanism's"
+) -> Guarantee:
     """Return the guarantee of k (epsilon, delta)-private mechanisms with the exact worst-case mean of the loss.
 
     Below `advanced` at the same delta for every epsilon > 0. Where the slack costs more than it gains it still
@@ -82,7 +88,7 @@ def advanced_tanh(*, epsilon: float, delta: float, k: int, delta_prime: float) -
     last of its three bounds, with k delta + delta' for their smaller 1 - (1 - delta)^k (1 - delta').
     """
     epsilon, delta, k, slack = _checked(epsilon, delta, k, delta_prime)
-    return _composed(epsilon, delta, k, slack, math.tanh(epsilon / 2.0))
+    return _composed(epsilon, delta, k, slack, math.tanh(epsilon / 2.0), adjacency)
 
 
 def advanced_first_k(*, epsilon: float, delta_prime: float) -> int | None:
@@ -113,10 +119,9 @@ def _checked(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[
     )
 
 
-def _composed(epsilon: float, delta: float, k: int, slack: float, mean: float) -> Guarantee:
+def _composed(epsilon: float, delta: float, k: int, slack: float, mean: float, adjacency: str) -> Guarantee:
     """Spread and mean of the total loss, where the mean of one loss is at most epsilon times `mean`."""
     total = epsilon * (math.sqrt(-2.0 * k * math.log(slack)) + k * mean) if epsilon > 0.0 else 0.0
     if math.isinf(total):
         raise ValueError(f"epsilon must be small enough for the result to be a float, got {epsilon!r} at k = {k}")
-    whole = min(1.0, k * delta + slack)
-    return Guarantee(total, delta=whole, kind="upper bound", adjacency="as the mechanism's")
+    return Guarantee(total, delta=min(1.0, k * delta + slack), kind="upper bound", adjacency=adjacency)

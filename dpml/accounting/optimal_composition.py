@@ -55,42 +55,26 @@ class _Losses(NamedTuple):
     error: NDArray[np.float64]  # bound on the rounding error of log P(X = x) and of sums from there on
 
 
-def optimal(*, epsilon: float, delta: float, k: int, total_delta: float) -> Guarantee:
+def optimal(
+    *, epsilon: float, delta: float, k: int, total_delta: float, adjacency: str = "as the mechanism's"
+) -> Guarantee:
     """Return the smallest epsilon that k (epsilon, delta)-private mechanisms together have at `total_delta`.
 
     Never above `basic`, `advanced` and `advanced_tanh` at their total delta. Rounded to the safe side. Infinite if
     total_delta < 1 - (1 - delta)^k, the probability that some step fails altogether; 0 at total_delta = 1. The
-    neighbouring relation is that of the mechanisms.
+    neighbouring relation is that of the mechanisms; name it as `adjacency`, and the result carries the name.
 
     Raises:
         ValueError: if epsilon is not in [0, inf), delta or total_delta not in [0, 1], k not an integer in
-            [1, 1000000000], or 2 k epsilon exceeds the range of floats.
+            [1, 1000000000], adjacency not in `ADJACENCIES`, or 2 k epsilon exceeds the range of floats.
 
     Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem 3.3,
     between its points by the hockey-stick divergence of the same pair of distributions.
     """
     epsilon, delta, k = _checked(epsilon, delta, k)
     total_delta = arguments.probability("total_delta", total_delta)
-    target = _without_failures(delta, k, total_delta)
-    if target < 0.0:
-        return _labelled(math.inf, total_delta)
-    if epsilon == 0.0 or target == 1.0:
-        return _labelled(0.0, total_delta)
-    if target == 0.0:
-        return _labelled(k * epsilon, total_delta)
-    losses = _losses(epsilon, k)
-    shrink = -2.0 * epsilon
-    # From the largest x down. The exponents are taken relative to the middle, to keep them small.
-    relative = 2.0 * epsilon * (losses.x - losses.x[losses.x.size // 2])
-    log_c = np.logaddexp.accumulate((losses.log_p - relative)[::-1])[::-1] + relative
-    log_d = float(numerics.log1mexp(shrink)) + np.logaddexp.accumulate(log_c[::-1])[::-1]
-    log_d = np.append(log_d[1:], -math.inf)  # D_x sums the C above x
-    goal = math.log(target) - losses.error
-    i = int(np.argmax(log_d <= goal))  # the smallest x at whose loss the target is met
-    # For a target above D of the smallest x there is no segment; the total is then below 0 anyway.
-    gap = math.exp(min(700.0, goal[i] - log_c[i])) - math.exp(min(700.0, log_d[i] - log_c[i]))
-    total = float(losses.loss[i]) + (math.log1p(-gap) if gap < -math.expm1(shrink) else shrink)
-    return _labelled(min(k * epsilon, max(0.0, total + 4.0 * _ROUNDING * abs(total))), total_delta)
+    total = _least_epsilon(epsilon, k, _without_failures(delta, k, total_delta))
+    return Guarantee(total, delta=total_delta, kind="upper bound", adjacency=adjacency)
 
 
 def optimal_delta(*, epsilon: float, delta: float, k: int, total_epsilon: float) -> float:
@@ -115,6 +99,29 @@ def optimal_delta(*, epsilon: float, delta: float, k: int, total_epsilon: float)
     if tail == 1.0 or delta == 1.0:
         return 1.0
     return -math.expm1(k * math.log1p(-delta) + math.log1p(-tail))
+
+
+def _least_epsilon(epsilon: float, k: int, target: float) -> float:
+    """The total epsilon at which k randomized responses need a delta of `target`."""
+    if target < 0.0:
+        return math.inf
+    if epsilon == 0.0 or target == 1.0:
+        return 0.0
+    if target == 0.0:
+        return k * epsilon
+    losses = _losses(epsilon, k)
+    shrink = -2.0 * epsilon
+    # From the largest x down. The exponents are taken relative to the middle, to keep them small.
+    relative = 2.0 * epsilon * (losses.x - losses.x[losses.x.size // 2])
+    log_c = np.logaddexp.accumulate((losses.log_p - relative)[::-1])[::-1] + relative
+    log_d = float(numerics.log1mexp(shrink)) + np.logaddexp.accumulate(log_c[::-1])[::-1]
+    log_d = np.append(log_d[1:], -math.inf)  # D_x sums the C above x
+    goal = math.log(target) - losses.error
+    i = int(np.argmax(log_d <= goal))  # the smallest x at whose loss the target is met
+    # For a target above D of the smallest x there is no segment; the total is then below 0 anyway.
+    gap = math.exp(min(700.0, goal[i] - log_c[i])) - math.exp(min(700.0, log_d[i] - log_c[i]))
+    total = float(losses.loss[i]) + (math.log1p(-gap) if gap < -math.expm1(shrink) else shrink)
+    return min(k * epsilon, max(0.0, total + 4.0 * _ROUNDING * abs(total)))
 
 
 def _checked(epsilon: float, delta: float, k: int) -> tuple[float, float, int]:
@@ -151,7 +158,3 @@ def _losses(epsilon: float, k: int) -> _Losses:
     log_p -= math.log(np.exp(log_p).sum())
     error = _ROUNDING * (np.abs(x - mode) + 8.0) * (24.0 + 2.0 * np.abs(log_p))
     return _Losses(x, (2.0 * x - k) * epsilon, log_p, error)
-
-
-def _labelled(epsilon: float, delta: float) -> Guarantee:
-    return Guarantee(epsilon, delta=delta, kind="upper bound", adjacency="as the mechanism's")

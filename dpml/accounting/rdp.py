@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpml import arguments
-from dpml.accounting import _order_search
+from dpml.accounting import _order_search, _quick_order
 from dpml.accounting._positive_terms import exp_excess
-from dpml.accounting._subsampled_gaussian import log_moments, refuse_overflow, without_noise
+from dpml.accounting._subsampled_gaussian import Nodes, log_moments, refuse_overflow, without_noise
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.rdp_conversion import conversion_classic, conversion_improved
 from dpml.accounting.rdp_subsampling import (
@@ -147,8 +147,9 @@ def subsampled_gaussian(order: ArrayLike, *, q: float, sigma: float) -> NDArray[
 def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
     """Return the guarantee of `steps` steps of the Poisson-subsampled Gaussian mechanism, by the best real order.
 
-    Neighbours: add/remove. An upper bound, rounded up; its `order` is the one that gave it. The orders begin at 1/64
-    to 512 above 1, extend in both directions while the best is the first or last, and close in on it to 1e-5.
+    Neighbours: add/remove. An upper bound, rounded up; its `order` is the one that gave it. The orders begin
+    around a guess, extend in both directions while the best is the first or last, and close in on it until epsilon
+    changes by less than 1e-5 of it.
 
     epsilon is 0 if q or steps is 0. Without noise (sigma = 0) it is 0 where the record is sampled at all with
     probability 1 - (1-q)^steps <= delta, and else infinite. It is infinite at delta = 0.
@@ -166,8 +167,7 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
     delta = arguments.probability("delta", delta)
     value, order = without_noise(q, sigma, steps, delta), None
     if value is None:
-        with np.errstate(over="ignore"):
-            value, lam = _order_search.best(lambda x: log_moments(x, q, sigma), float(steps), -math.log(delta))
+        value, lam = _best(q, sigma, float(steps), -math.log(delta))
         value, order = refuse_overflow(value, sigma), lam + 1.0
     return Guarantee(value, delta=delta, kind="upper bound", adjacency="add/remove", sampling="Poisson", order=order)
 
@@ -196,9 +196,30 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
         return np.array(flat, dtype=np.float64).reshape(counts.shape)[()]
     some = counts > 0.0
     if some.any():
+        slack, used = -math.log(delta), counts[some]
+        if used.min() == used.max():
+            result[some] = _best(q, sigma, float(used.max()), slack)[0]
+            return _finite(result, "sigma", sigma)
+        guesses = tuple(_order_search.guess(q, sigma, float(t), slack) for t in (used.max(), used.min()))
         with np.errstate(over="ignore"):
-            result[some] = _order_search.curve(lambda x: log_moments(x, q, sigma), counts[some], -math.log(delta))
+            result[some] = _order_search.curve(_moments(q, sigma), used, slack, guesses=(guesses[0], guesses[1]))
     return _finite(result, "sigma", sigma)
+
+
+def _best(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tuple[float, float]:
+    """The least epsilon found and its lambda: by the quick search where it can answer."""
+    found = _quick_order.best(q, sigma, steps, log_inverse_delta)
+    if found is None:
+        start = _order_search.guess(q, sigma, steps, log_inverse_delta)
+        with np.errstate(over="ignore"):
+            found = _order_search.best(_moments(q, sigma), steps, log_inverse_delta, guess=start)
+    return found
+
+
+def _moments(q: float, sigma: float) -> _order_search.Moment:
+    """The log-moments as a function of lambda that keeps its quadrature nodes."""
+    kept: dict[float, Nodes] = {}
+    return lambda lam: log_moments(lam, q, sigma, kept)
 
 
 def _orders(order: ArrayLike) -> NDArray[np.float64]:

@@ -1,0 +1,194 @@
+r"""One direction of a mechanism: a law P against a law Q, seen through the privacy loss.
+
+.. math::
+
+    L = \log \frac{dP}{dQ}, \qquad \delta(\varepsilon) = \int (dP - e^\varepsilon dQ)_+
+
+For accounting a pair is known by the masses that P and Q give to sets {t < L <= t'}. `Pair.cells` returns them, each
+with a relative error of at most `RELATIVE`, for any increasing edges. Three maps make new pairs from old ones:
+exchange of P and Q, Poisson sampling (P becomes (1 - q) Q + q P), and the symmetric pair of sampling without
+replacement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.accounting.pld import _normal
+
+Array = NDArray[np.float64]
+Cells = Callable[[Array], tuple[Array, Array]]
+
+RELATIVE = 1e-12
+"""Bound on the relative error of a mass and, in units of the loss, on the misplacement of an edge.
+
+Measured in the tests against 40-digit arithmetic: below a fifth of it over the ranges that the package accepts.
+"""
+
+
+_OVER = 1.0 + 1e-6
+
+
+class Pair(NamedTuple):
+    """P against Q. `cells(edges)`: masses of P and of Q below the first edge, between, and above the last.
+
+    `points` are losses that divide the range where floats can hold both laws into some hundred cells; `low` and `high`
+    are the least and the largest loss; `atoms` are losses that have positive mass; `beyond` is the mass of P where Q
+    has none.
+    """
+
+    cells: Cells
+    points: Array
+    low: float = -math.inf
+    high: float = math.inf
+    atoms: tuple[float, ...] = ()
+    beyond: float = 0.0
+
+    @property
+    def sharp_low(self) -> bool:
+        """Whether the law ends below, in something that is no single point."""
+        return math.isfinite(self.low) and not self.atoms
+
+    @property
+    def sharp_high(self) -> bool:
+        """Likewise above."""
+        return math.isfinite(self.high) and not self.atoms
+
+
+def gaussian(mu: float) -> Pair:
+    """N(mu, 1) against N(0, 1), in units v = loss/mu: there P is N(mu/2, 1) and Q is N(-mu/2, 1)."""
+
+    def cells(edges: Array) -> tuple[Array, Array]:
+        v = np.concatenate([[-np.inf], edges / mu, [np.inf]])
+        return _normal.masses(v, mu / 2.0), _normal.masses(v, -mu / 2.0)
+
+    reach = 37.0 - mu / 2.0  # beyond, one of the two masses is below 1e-300
+    return Pair(cells, mu * np.linspace(-reach, reach, 1201))
+
+
+def laplace(a: float) -> Pair:
+    """Laplace laws of scale 1 at distance a: the loss has mass at -a and a and a density between."""
+
+    def cells(edges: Array) -> tuple[Array, Array]:
+        e = np.clip(np.concatenate([[-a], edges, [a]]), -a, a)
+        width = 0.5 * math.exp(-a / 2.0) * np.expm1(np.diff(e) / 2.0)
+        p, q = width * np.exp(e[:-1] / 2.0), width * np.exp(-e[1:] / 2.0)
+        return _with_atoms(edges, p, q, [(-a, 0.5 * math.exp(-a), 0.5), (a, 0.5, 0.5 * math.exp(-a))])
+
+    inner = np.linspace(-a, a, 601)[1:-1]
+    return Pair(cells, np.concatenate([[-a * _OVER], inner, [a * _OVER]]), -a, a, (-a, a))
+
+
+def two_answers(epsilon: float, delta: float) -> Pair:
+    """The worst pair of an (epsilon, delta)-private mechanism: randomized response that fails openly at times."""
+    more, less = 1.0 / (1.0 + math.exp(-epsilon)), math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
+    more, less = (1.0 - delta) * more, (1.0 - delta) * less
+
+    def cells(edges: Array) -> tuple[Array, Array]:
+        p, q = np.zeros(len(edges) + 1), np.zeros(len(edges) + 1)
+        q[np.searchsorted(edges, -np.inf, side="right")] += delta
+        return _with_atoms(edges, p, q, [(-epsilon, less, more), (epsilon, more, less)])
+
+    points = np.array([-epsilon * _OVER, 0.0, epsilon * _OVER])
+    low, high = (-epsilon, epsilon) if delta == 0.0 else (-math.inf, math.inf)
+    return Pair(cells, points, low, high, (-epsilon, epsilon), delta)
+
+
+def _with_atoms(edges: Array, p: Array, q: Array, atoms: list[tuple[float, float, float]]) -> tuple[Array, Array]:
+    for loss, p_mass, q_mass in atoms:
+        at = int(np.searchsorted(edges, loss))
+        p[at] += p_mass
+        q[at] += q_mass
+    return p, q
+
+
+def replaced(mu: float, q: float) -> Pair:
+    """(1 - q) N(0, 1) + q N(mu, 1) against (1 - q) N(0, 1) + q N(-mu, 1), symmetric.
+
+    The loss at z solves a quadratic equation in e^{mu z}: mu z = t/2 + asinh((1 - q) e^{mu^2/2} sinh(t/2) / q).
+    """
+
+    def cells(edges: Array) -> tuple[Array, Array]:
+        ratio = (1.0 - q) * math.exp(mu * mu / 2.0) / q
+        z = (edges / 2.0 + np.arcsinh(ratio * np.sinh(edges / 2.0))) / mu
+        z = np.concatenate([[-np.inf], z, [np.inf]])
+        middle = (1.0 - q) * _normal.masses(z, 0.0)
+        return middle + q * _normal.masses(z, mu), middle + q * _normal.masses(z, -mu)
+
+    z = np.linspace(-37.0 + mu, 37.0 - mu, 1201)
+    up, down = (np.logaddexp(math.log1p(-q), math.log(q) + s * mu * z - mu * mu / 2.0) for s in (1.0, -1.0))
+    return Pair(cells, np.unique(up - down))
+
+
+def exchanged(pair: Pair) -> Pair:
+    """Q against P."""
+
+    def cells(edges: Array) -> tuple[Array, Array]:
+        p, q = pair.cells(-edges[::-1])
+        return q[::-1], p[::-1]
+
+    return Pair(cells, -pair.points[::-1], -pair.high, -pair.low, tuple(-a for a in reversed(pair.atoms)))
+
+
+def base_loss(t: Array, q: float) -> Array:
+    """The loss of P against Q where the loss of (1 - q) Q + q P against Q is t: log(1 + (e^t - 1)/q)."""
+    small = np.minimum(t, 1.0)
+    with np.errstate(divide="ignore"):  # log(0) at the lower end of the sampled loss
+        near = np.log1p(np.maximum(np.expm1(small) / q, -1.0))
+        far = t - math.log(q) + np.log1p(-(1.0 - q) * np.exp(-np.maximum(t, 1.0)))
+    return np.where(t <= 1.0, near, far)
+
+
+def sampled_loss(t: Array, q: float) -> Array:
+    """log(1 + q (e^t - 1)), the inverse of `base_loss`."""
+    with np.errstate(over="ignore"):
+        near = np.log1p(q * np.expm1(np.minimum(t, 700.0)))
+        far = t + np.log(q + (1.0 - q) * np.exp(-np.maximum(t, 0.0)))
+    return np.where(t <= 1.0, near, far)
+
+
+def poisson(pair: Pair, q: float) -> Pair:
+    """(1 - q) Q + q P against Q: the direction in which a record is removed."""
+
+    def cells(edges: Array) -> tuple[Array, Array]:
+        p0, q0 = pair.cells(base_loss(edges, q))
+        return (1.0 - q) * q0 + q * p0, q0
+
+    atoms = tuple(sampled_loss(np.array(pair.atoms), q).tolist()) if pair.atoms else ()
+    low = math.log1p(-q) if math.isinf(pair.low) else float(sampled_loss(np.array(pair.low), q))
+    high = math.inf if math.isinf(pair.high) else float(sampled_loss(np.array(pair.high), q))
+    points = np.unique(sampled_loss(pair.points, q))
+    if pair.beyond > 0.0:  # then Q has mass where P has none, at the lower end
+        points = np.concatenate([[math.log1p(-q) * _OVER], points])
+    return Pair(cells, points, low, high, atoms, q * pair.beyond)
+
+
+def without_replacement(pair: Pair, q: float) -> Pair:
+    """The symmetric pair with profile q delta(epsilon) at log(1 + q (e^epsilon - 1)), from a symmetric pair.
+
+    For losses above 0 it has the masses of `poisson`; below 0 their mirror image; the rest sits at loss 0.
+    """
+    sampled = poisson(pair, q)
+    above_p, above_q = (side[1] for side in pair.cells(np.zeros(1)))
+    rest = (1.0 - q) * (above_p - above_q)
+
+    def cells(edges: Array) -> tuple[Array, Array]:
+        p, q0 = (side.copy() for side in sampled.cells(np.maximum(edges, 0.0)))
+        other_p, other_q = sampled.cells(np.maximum(-edges[::-1], 0.0))
+        other_p[0] = other_q[0] = p[0] = q0[0] = 0.0  # what lies below 0 is the mirror image's
+        p, q0 = p + other_q[::-1], q0 + other_p[::-1]
+        at = int(np.searchsorted(edges, 0.0))
+        p[at] += rest
+        q0[at] += rest
+        return p, q0
+
+    up = sampled.points[sampled.points > 0.0]
+    points = np.concatenate([-up[::-1], [-up[0] / 2.0, up[0] / 2.0], up])
+    ends = [a for a in sampled.atoms if a > 0.0]
+    atoms = (*(-a for a in reversed(ends)), 0.0, *ends)
+    return Pair(cells, points, -sampled.high, sampled.high, atoms, sampled.beyond)

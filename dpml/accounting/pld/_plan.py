@@ -1,0 +1,137 @@
+r"""Choice of tilt, window, step and truncation, from a coarse look at the losses. Nothing here needs to be exact.
+
+The tilt minimises the Chernoff bound with its best constant,
+
+.. math::
+
+    \delta(\varepsilon) \le e^{K(\lambda) - \lambda\varepsilon}\, \frac{\lambda^\lambda}{(1+\lambda)^{1+\lambda}},
+    \qquad K(\lambda) = \sum_i T_i \log E[e^{\lambda L_i}],
+
+and the step h is such that the error in epsilon, about $T (\lambda + 1) h^2 / 8$ between the two ends of the
+discretisation, meets the tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dpml.accounting.pld._pair import Array, Pair
+from dpml.accounting.pld._tilted import Window
+
+_LARGEST = 2**22
+
+
+class Look(NamedTuple):
+    """A coarse view of a pair: losses with their masses under P, and the tails of P at every edge."""
+
+    losses: Array
+    log_masses: Array
+    edges: Array
+    above: Array
+    below: Array
+    atoms: tuple[float, ...]
+
+
+class Plan(NamedTuple):
+    """What `_tilted.profile` needs: window, tilts of the two tail bounds, and the range of losses of every part."""
+
+    window: Window
+    below: float
+    above: float
+    ranges: list[tuple[float, float]]
+    guess: float  # epsilon, by the Chernoff bound
+    log_bound: float  # log delta at epsilon, by the same bound
+    cost: float  # points of the window, or of the largest lattice
+
+
+def look(pair: Pair) -> Look:
+    """Evaluate the pair at its own points."""
+    p, q = pair.cells(pair.points)
+    above = np.cumsum(p[:0:-1])[::-1]
+    below = np.cumsum(p[:-1])
+    held = (p[1:-1] > 0.0) & (q[1:-1] > 0.0)
+    log_p = np.log(p[1:-1][held])
+    return Look(log_p - np.log(q[1:-1][held]), log_p, pair.points, above, below, pair.atoms)
+
+
+def plan(
+    looks: list[tuple[Look, int]],
+    log_delta: float | None,
+    epsilon: float | None,
+    tolerance: float,
+    budget: float,
+    slope: float = 0.0,
+) -> Plan:
+    """Plan for the epsilon at delta or the delta at epsilon, whichever is given, or for a pair of both.
+
+    `budget` is the absolute delta that truncation may cost, `slope` that of -log delta in epsilon where it is
+    known to be steeper than the tilt.
+    """
+    steps = float(sum(count for _, count in looks))
+    tails = [_tails(seen, budget / steps, 1e-11 / steps) for seen, _ in looks]
+    span = max(top - bottom for bottom, top in tails)
+    cap = 300.0 / span
+    lams = np.geomspace(cap * 1e-9, cap, 140)
+    grid = np.concatenate([-lams[::-1], lams, lams[-1] * np.geomspace(1.2, 8.0, 10)])
+    log_mgf = np.zeros(len(grid))
+    for (seen, count), (_, top) in zip(looks, tails, strict=True):
+        held = seen.losses <= top
+        exponents = np.multiply.outer(grid, seen.losses[held]) + seen.log_masses[held]
+        peak = exponents.max(axis=1)
+        log_mgf += count * (peak + np.log(np.exp(exponents - peak[:, None]).sum(axis=1)))
+    positive = slice(len(lams), 2 * len(lams))
+    k = log_mgf[positive]
+    log_best = lams * np.log(lams) - (1.0 + lams) * np.log1p(lams)
+    if epsilon is not None:
+        best = int(np.argmin(k - lams * epsilon + log_best))
+        guess = epsilon
+    else:
+        assert log_delta is not None, "a plan needs delta or epsilon"
+        bound = (k - log_delta + log_best) / lams
+        best = int(np.argmin(bound))
+        guess = max(float(bound[best]), 0.0)
+    scale = max(1.0, guess / 100.0)
+    log_bound = min(0.0, float(k[best] - lams[best] * guess + log_best[best]))
+    # what delta is, in units of the tilted total mass: known, or as the Chernoff bound has it, and less for other tilts
+    if log_delta is not None and epsilon is not None:
+        value = log_delta + (lams * guess - k)
+    else:
+        value = log_best[best] - 3.0 + (lams - lams[best]) * guess + k[best] - k
+    candidates = []
+    for chosen in (best, *(best - np.array([1, 2, 3, 5, 8, 13, 21]))):
+        if chosen < 0 or (chosen != best and value[chosen] < -18.0):
+            continue
+        lam, at = float(lams[chosen]), len(lams) + int(chosen)
+        log_alias = max(float(value[chosen]) + math.log(min(1e-3, tolerance * scale * lam / 20.0)), -60.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ends = (log_mgf - log_mgf[at] - log_alias) / (grid - lam)
+        above, below = at + 1 + int(np.argmin(ends[at + 1 :])), int(np.argmax(ends[:at]))
+        high = max(float(ends[above]), guess)
+        width = (high - float(ends[below])) * (1.0 if chosen == best else 3.0)
+        candidates.append((width, lam, below, float(ends[below]), above, high))
+    # the best tilt by the bound may stand where the law is about to fall into its far tail: less tilt, smaller window
+    _, lam, below, low, above, high = min(candidates)
+    h = 0.9 * math.sqrt(8.0 * tolerance * scale / (steps * (max(float(lams[best]), slope) + 1.0)))
+    low = min(low, high - 100.0 * h)
+    h = max(h, (high - low) / _LARGEST, span / _LARGEST)
+    size = max(10, math.ceil(math.log2((high - low) / h)))
+    gaps = [seen.atoms[-1] - seen.atoms[0] for seen, _ in looks if len(seen.atoms) > 1]
+    if gaps:  # atoms belong on the lattice
+        h = gaps[0] / math.ceil(gaps[0] / h)
+    elif span * 2.0**size < (high - low) * _LARGEST:  # use the whole window
+        h = (high - low) / 2.0**size
+    window = Window(h, low, 2**size, lam)
+    cost = max(2.0**size, 2.0 * span / h)
+    return Plan(window, float(grid[below]), float(grid[above]), tails, guess, log_bound, cost)
+
+
+def _tails(seen: Look, above: float, below: float) -> tuple[float, float]:
+    """Losses below and above which P has at most the given masses, on the grid of the look."""
+    top = int(np.searchsorted(-seen.above, -above))
+    bottom = int(np.searchsorted(seen.below, below, side="right")) - 1
+    if top == len(seen.edges):
+        raise OverflowError("the tail of a privacy loss is beyond the range of floats")
+    return float(seen.edges[max(bottom, 0)]), float(seen.edges[top])

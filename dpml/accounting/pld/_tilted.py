@@ -1,0 +1,185 @@
+r"""The profile of a composition from lattice losses: exponential tilt, FFT, and every error counted.
+
+For losses L_1, ..., L_m with masses a on one lattice and counts T_1, ..., T_m, S their sum and any $\lambda > 0$,
+
+.. math::
+
+    \delta(\varepsilon) = E\bigl[(1 - e^{\varepsilon - S})_+\bigr]
+    = M e^{-\lambda\varepsilon}\, E_\lambda\bigl[g(S - \varepsilon)\bigr], \qquad
+    g(x) = e^{-\lambda x} (1 - e^{-x})_+ \le 1, \qquad M = \prod_i Z_i^{T_i}, \; Z_i = \sum_t a_i(t)\,e^{\lambda t},
+
+where $E_\lambda$ is the law with the tilted masses $a_i(t) e^{\lambda t}/Z_i$. With lambda near the minimum of the
+Chernoff bound the tilted law is centred near epsilon, so the expectation is of order one also where delta is 1e-100:
+rounding errors of the FFT, which are relative to the *tilted* total mass 1, do not matter.
+
+Errors, all added to the upper and subtracted from the lower end:
+
+- Wrap-around. The circular law on the window [A, B) is the true one plus what lies outside, folded in. Hence it is
+  too large inside by at most P_lambda(S < A) + P_lambda(S >= B), and what lies above B is missing there. Both are below
+  their Chernoff bounds $e^{\log(M_s/M) - (s - \lambda) B}$ (s > lambda) and likewise for A (s < lambda), taken from
+  the same masses.
+- FFT. Each output of a transform of length N = 2^n is reached from each input through n butterflies, with a relative
+  error of at most 8u each (one complex product with a rounded twiddle factor, one sum; u = 2^-53). So it is wrong by
+  at most e = 8 n u times the sum of the absolute inputs (Higham, "Accuracy and stability of numerical algorithms",
+  chapter 24), here 1. By the mean value theorem a product of powers then is wrong by at most
+  $d_k = \prod (|z_i| + e)^{T_i} \sum_i T_i e / (|z_i| + e)$ at frequency k; e includes the rounding of the masses and
+  of the powers. By Parseval the law is wrong by $(\sum_k d_k^2 / N)^{1/2}$ in the Euclidean norm, and a sum of g over
+  it by this times the norm of g (Cauchy and Schwarz).
+- Truncation: with mass b_i at infinite loss (`Lattice.beyond`), delta is $1 - \prod (1 - b_i)^{T_i}$ larger.
+- Rounding of masses and losses, `_discretise`: P times 1 +- `RELATIVE`, losses moved by `SHIFT`, in each step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import fft
+
+from dpml.accounting.pld._discretise import SHIFT, Lattice
+from dpml.accounting.pld._pair import RELATIVE, Array
+
+_UNIT = 2.0**-53
+
+
+class Window(NamedTuple):
+    """Lattice h; the window begins at about `low` and has `size` (a power of two) points; tilt `lam`."""
+
+    h: float
+    low: float
+    size: int
+    lam: float
+
+
+class Profile(NamedTuple):
+    """The tilted law of the sum on a window, and what bounds its errors."""
+
+    window: Window
+    law: Array
+    start: int
+    offset: float  # its losses are offset + (start + i) h
+    error: float  # of the masses, in the Euclidean norm
+    low: float  # tilted mass below the window, at most
+    high: float  # tilted mass above it, at most
+    log_total: float  # log M
+    steps: float
+    beyond: float  # probability of an infinite sum
+
+    def upper(self, epsilon: float) -> float:
+        """An upper bound on delta at epsilon."""
+        slack = self.steps * (2.0 * RELATIVE) + 1e-12
+        at = epsilon - self.steps * SHIFT
+        top = (self.start + self.window.size) * self.window.h + self.offset - at
+        above = self.high * math.exp(-self.window.lam * max(top, 0.0))
+        log_factor = self.log_total - self.window.lam * at + slack
+        return _scaled(self._sum(at, 1.0) + above, log_factor) + self.beyond * (1.0 + 1e-12)
+
+    def lower(self, epsilon: float) -> float:
+        """A lower bound on delta at epsilon."""
+        slack = self.steps * (2.0 * RELATIVE) + 1e-12
+        at = epsilon + self.steps * SHIFT
+        log_factor = self.log_total - self.window.lam * at - slack
+        inside = max(0.0, self._sum(at, -1.0) - self.low - self.high)
+        return _scaled(inside, log_factor) + self.beyond * (1.0 - 1e-12)
+
+    def noise(self, epsilon: float, delta: float) -> float:
+        """The share of delta, at epsilon, that the bounds on wrap-around and rounding amount to."""
+        window = self.window
+        log_value = math.log(max(delta - self.beyond, 1e-300)) - self.log_total + window.lam * epsilon
+        bounds = self.low + self.high + self.error / math.sqrt(min(1.0, window.lam * window.h)) + 1e-300
+        return math.exp(min(math.log(bounds) - log_value, 700.0))
+
+    def slope(self, epsilon: float) -> float:
+        """That of -log delta at epsilon, about: what an error in epsilon means for delta."""
+        reach = 0.01 / self.window.lam
+        values = self.upper(epsilon), self.upper(epsilon + reach)
+        return math.log(values[0] / values[1]) / reach if min(values) > 0.0 else 0.0
+
+    def _sum(self, at: float, side: float) -> float:
+        window = self.window
+        at -= self.offset
+        first = max(0, math.floor(at / window.h) + 1 - self.start)
+        reach = math.ceil(50.0 / (window.lam * window.h)) + 1 if window.lam * window.h > 1e-9 else window.size
+        law = self.law[first : first + reach]
+        x = (self.start + first) * window.h - at + np.arange(len(law)) * window.h
+        weights = np.exp(-window.lam * x) * -np.expm1(-x)
+        rounding = self.error * math.sqrt(float((weights * weights).sum())) * 1.001
+        left_out = math.exp(-50.0) * 2.0 if first + reach < window.size else 0.0
+        return float((law * weights).sum()) + side * (rounding + left_out)
+
+
+def _scaled(value: float, log_factor: float) -> float:
+    return math.exp(min(700.0, math.log(value) + log_factor)) if value > 0.0 else 0.0
+
+
+def profile(parts: list[tuple[Lattice, int]], window: Window, below: float, above: float) -> Profile:
+    """The profile of the sum; `below` < lam < `above` are the tilts of the two Chernoff bounds."""
+    size, h, lam = window.size, window.h, window.lam
+    unit = 8.0 * _UNIT * math.log2(size)
+    values = np.ones(size // 2 + 1, dtype=complex)
+    modulus = np.zeros(size // 2 + 1)
+    rate = np.zeros(size // 2 + 1)
+    logs = dict.fromkeys((lam, below, above), 0.0)
+    beyond = shift = 0.0
+    for lattice, count in parts:
+        places = lattice.start + np.arange(len(lattice.masses))
+        losses: Array = np.asarray(places * h + lattice.offset, dtype=np.float64)
+        with np.errstate(under="ignore"):
+            totals = {s: _log_total(lattice.masses, losses, s) for s in logs}
+            tilted = _tilt(lattice.masses, lam * losses - totals[lam])
+        for s in logs:
+            logs[s] += count * totals[s]
+        folded, rows = _folded(tilted, lattice.start, size)
+        z = fft.rfft(folded)
+        z[z == 0.0] = 1e-300  # so that it has a logarithm
+        # rounding of a tilted mass: of the exponent, and a few operations
+        e = unit + (8.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) + abs(totals[lam])) * _UNIT
+        size_z = np.abs(z) + e
+        modulus += count * np.log(size_z)
+        rate += count * e / size_z
+        matter = modulus > -60.0
+        values[matter] *= np.exp(count * np.log(z[matter]))
+        values[~matter] = 0.0
+        beyond += count * math.log1p(-lattice.beyond)
+        shift += count * lattice.offset
+    weights = np.exp(modulus[matter])
+    wrong = weights * (rate[matter] + unit + 8.0 * _UNIT)
+    # sums of products, not @: threads of BLAS cost more than they give here
+    error = math.sqrt(2.0 / size * float((wrong * wrong).sum())) * 1.001 + math.exp(-60.0)
+    steps = float(sum(count for _, count in parts))
+    spare = 1e-6 + 1e-11 * steps  # rounding of the logarithms
+    start = math.floor((window.low - shift) / h)
+    law = np.roll(fft.irfft(values, size), -(start % size))
+    edge_low, edge_high = start * h + shift, (start + size) * h + shift
+    low = math.exp(min(0.0, logs[below] - logs[lam] + (lam - below) * edge_low + spare))
+    high = math.exp(min(0.0, logs[above] - logs[lam] - (above - lam) * edge_high + spare))
+    return Profile(window, law, start, shift, error, low, high, logs[lam], steps, -math.expm1(beyond))
+
+
+def _tilt(masses: Array, exponents: Array) -> Array:
+    if max(exponents[0], exponents[-1]) < 600.0:
+        return masses * np.exp(exponents)
+    held = masses > 0.0
+    tilted = np.zeros(len(masses))
+    tilted[held] = np.exp(exponents[held] + np.log(masses[held]))
+    return tilted
+
+
+def _log_total(masses: Array, losses: Array, s: float) -> float:
+    """log of the sum of masses e^{s loss}, added up in pairs so that its rounding stays at some units."""
+    if max(s * losses[0], s * losses[-1]) < 600.0:
+        return math.log(float((masses * np.exp(s * losses)).sum()))
+    held = masses > 0.0
+    exponents = s * losses[held] + np.log(masses[held])
+    peak = float(exponents.max())
+    return peak + math.log(float(np.exp(exponents - peak).sum()))
+
+
+def _folded(masses: Array, start: int, size: int) -> tuple[Array, int]:
+    """Masses at start, start + 1, ... added up modulo the size, and how many fell on one place at most."""
+    offset = start % size
+    rows = -(-(offset + len(masses)) // size)
+    padded = np.zeros(rows * size)
+    padded[offset : offset + len(masses)] = masses
+    return padded.reshape(rows, size).sum(axis=0), rows

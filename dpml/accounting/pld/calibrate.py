@@ -1,0 +1,88 @@
+r"""The least noise for a target (epsilon, delta): always on the safe side, and close to the least possible.
+
+.. math::
+
+    \sigma^* = \inf\{\sigma : \varepsilon(q, \sigma, \text{steps}, \delta) \le \varepsilon_{\text{target}}\}
+
+Epsilon falls as sigma grows (more noise is a post-processing). The sigma returned was evaluated: a rigorous upper
+bound on its epsilon is at most the target.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpml import arguments, mechanisms
+from dpml.accounting.pld.compose import smallest_delta
+from dpml.accounting.pld.sampled_gaussian import _upper_end
+from dpml.accounting.pld.sampled_gaussian import epsilon as tight_epsilon
+
+__all__ = ["noise_multiplier"]
+
+
+def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> float:
+    """Return a sigma for which `steps` steps with Poisson sampling are (epsilon, delta)-private, add/remove.
+
+    Its epsilon, as `dpml.accounting.pld.epsilon` computes it, is at most the target, and within 1e-4 min(1, epsilon)
+    of it. 0.0 where no noise is needed: delta >= 1 - (1 - q)^steps.
+
+    Raises:
+        ValueError: if q is not in [0, 1], steps not an integer in [0, 1e9], epsilon not in [1e-6, 1e4] or delta not in
+            [1e-250, 1]; or if so little or so much noise would do that sigma leaves [0.04, 1e6].
+
+    Source: definition; the epsilon is that of Zhu, Dong and Wang, "Optimal accounting of differential privacy via
+    characteristic function", AISTATS 2022, Theorems 10 and 11; at q = 1 the exact Gaussian of Balle and Wang,
+    "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8.
+    """
+    q = arguments.probability("q", q)
+    steps = arguments.integer("steps", steps, 0, 10**9)
+    epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
+    arguments.real("delta", delta, 0.0, 1.0, low_open=True)
+    delta = smallest_delta(delta)
+    if tight_epsilon(q=q, sigma=0.0, steps=steps, delta=delta).epsilon == 0.0:
+        return 0.0
+    if q == 1.0 or steps == 1:
+        return _closed_form(q, steps, epsilon, delta)
+    arguments.real("q", q, 1e-12)
+    close = 1e-4 * min(1.0, epsilon)
+    low, high = _around(q, steps, epsilon, delta, 0.2 * close)
+    count = 0
+    while epsilon - high[1] > close and high[0] > low[0] * (1.0 + 1e-7):
+        count += 1
+        # epsilon is nearly a power of sigma here; aim at the middle of the interval that is close enough
+        a, b = math.log(low[1] / epsilon), math.log(max(high[1], 1e-3 * epsilon) / (epsilon - 0.5 * close))
+        share = min(max(a / (a - b), 0.02), 0.98) if count % 4 else 0.5
+        sigma = low[0] * (high[0] / low[0]) ** share
+        found = (sigma, _upper_end(q, sigma, steps, delta, 0.2 * close))
+        low, high = (low, found) if found[1] <= epsilon else (found, high)
+    return high[0]
+
+
+def _around(
+    q: float, steps: int, epsilon: float, delta: float, tolerance: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Two (sigma, epsilon): too little noise and enough, less than a factor of 2 apart."""
+    sigma, factor = 1.0, 2.0
+    low: tuple[float, float] | None = None
+    high: tuple[float, float] | None = None
+    while low is None or high is None:
+        value = _upper_end(q, sigma, steps, delta, tolerance)
+        if value <= epsilon:
+            high = (sigma, value)
+            sigma /= factor
+        else:
+            low = (sigma, value)
+            sigma *= factor
+        if sigma < 0.04 or sigma > 1e6:
+            side = "smaller" if sigma < 0.04 else "larger"
+            raise ValueError(f"epsilon must be {side} for sigma to lie in [0.04, 1e6], got {epsilon!r}")
+    return low, high
+
+
+def _closed_form(q: float, steps: int, epsilon: float, delta: float) -> float:
+    """One step, or steps without sampling: the profile is q times a Gaussian one at a larger epsilon."""
+    base = epsilon if q == 1.0 else math.log1p(math.expm1(min(epsilon, 700.0)) / q)
+    sigma = mechanisms.gaussian_sigma(epsilon=base, delta=min(delta / q, 1.0 - 1e-16)) * math.sqrt(steps)
+    while tight_epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon > epsilon:
+        sigma *= 1.0 + 1e-12
+    return sigma

@@ -1,0 +1,299 @@
+r"""Checks of the exercises of chapter 02, Composition; items 7 and 8 are in `composition_mechanisms`.
+
+Randomized response is the worst mechanism for a given epsilon. With X of its k answers true, the total loss is
+(2X - k) epsilon, and k mechanisms that are epsilon-DP are together (epsilon', delta')-DP for
+
+.. math::
+
+    \delta' = E\bigl[1 - e^{\varepsilon' - (2X - k)\varepsilon}\bigr]_+, \qquad
+    X \sim \mathrm{Binomial}\bigl(k, e^\varepsilon/(1 + e^\varepsilon)\bigr) .
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from dpml import mechanisms
+from dpml.accounting import composition
+from dpml.classroom import checks
+from dpml.exercises.composition_mechanisms import check_answer_all, check_averaged_count
+
+__all__ = [
+    "check_answer_all",
+    "check_averaged_count",
+    "check_coin_delta",
+    "check_epsilon_100",
+    "check_first_k",
+    "check_how_many",
+    "check_mean_loss",
+    "check_why",
+]
+
+Mistake = checks.Mistake
+
+
+def check_mean_loss(answer: Any) -> None:
+    """The mean of the privacy loss of randomized response, under D."""
+
+    def truth(epsilon: float) -> float:
+        return mechanisms.randomized_response_truth_probability(epsilon=epsilon)
+
+    checks.function(
+        answer,
+        name="mean_loss",
+        reference=lambda *, epsilon: epsilon * math.tanh(epsilon / 2),
+        inputs=[{"epsilon": epsilon} for epsilon in (1.0, 0.1, 0.5, 2.0, 5.0)],
+        mistakes=[
+            Mistake(
+                lambda *, epsilon: epsilon * math.expm1(epsilon),
+                "this is the bound in the printed theorem, more than twice the mean. Here the mean itself is asked.",
+            ),
+            Mistake(
+                lambda *, epsilon: epsilon**2 / 2,
+                "this is the approximation for small epsilon; it is too large for every other one.",
+            ),
+            Mistake(
+                lambda *, epsilon: math.tanh(epsilon / 2),
+                "this is the mean of a step of +1 or -1. The losses are epsilon and -epsilon.",
+            ),
+            Mistake(
+                lambda *, epsilon: epsilon * truth(epsilon),
+                "only the true answers are counted. A lie has a loss as well: it points to the other dataset.",
+            ),
+            Mistake(
+                lambda *, epsilon: 0.0,
+                "the two losses cancel only if they are equally likely, and under D the truth is likelier.",
+            ),
+            Mistake(lambda *, epsilon: epsilon, "this is the largest loss, that of a true answer; asked is the mean."),
+            Mistake(
+                lambda *, epsilon: -epsilon * math.tanh(epsilon / 2),
+                "this is the mean under D'. Under D the answer points to D more often than away from it.",
+            ),
+        ],
+        hint="Add up loss times probability over the two answers; it is positive, and close to half the square of a "
+        "small epsilon.",
+    )
+
+
+def _first(gain: float, delta_prime: float) -> int:
+    return math.floor(-2 * math.log(delta_prime) / gain**2) + 1
+
+
+def check_first_k(answer: Any) -> None:
+    """The first k at which the printed advanced composition bound is below k epsilon, or None."""
+    pairs = [(0.1, 1e-5), (0.5, 1e-5), (0.7, 1e-5), (0.2, 1e-9), (0.05, 1e-3), (1.0, 1e-6)]
+
+    def reference(*, epsilon: float, delta_prime: float) -> int | None:
+        return composition.advanced_first_k(epsilon=epsilon, delta_prime=delta_prime)
+
+    def helps(epsilon: float) -> bool:
+        return math.expm1(epsilon) < 1
+
+    checks.function(
+        answer,
+        name="first_k",
+        reference=reference,
+        inputs=[{"epsilon": epsilon, "delta_prime": slack} for epsilon, slack in pairs],
+        mistakes=[
+            Mistake(
+                lambda *, epsilon, delta_prime: _first(1.0, delta_prime) if helps(epsilon) else None,
+                "only the first term of the bound is compared with k epsilon. The second one, with e^epsilon - 1, is "
+                "lost.",
+            ),
+            Mistake(
+                lambda *, epsilon, delta_prime: _first(1.0, delta_prime),
+                "only the first term of the bound is compared with k epsilon. The second one, with e^epsilon - 1, is "
+                "lost.",
+            ),
+            Mistake(
+                lambda *, epsilon, delta_prime: _first(2 - math.exp(epsilon), delta_prime),
+                "squaring lost the sign: beyond ln 2 the number 2 - e^epsilon is negative, and no k solves the "
+                "inequality.",
+            ),
+            Mistake(
+                lambda *, epsilon, delta_prime: (
+                    _first(2 - math.exp(epsilon), delta_prime) - 1 if helps(epsilon) else None
+                ),
+                "at this k the bound is still above k epsilon: it must be strictly below.",
+            ),
+            Mistake(
+                lambda *, epsilon, delta_prime: _first(1 - math.tanh(epsilon / 2), delta_prime),
+                "this is for the form with tanh(epsilon/2). Asked is the printed one.",
+            ),
+            Mistake(
+                lambda *, epsilon, delta_prime: (
+                    math.floor(-math.log(delta_prime) / (2 - math.exp(epsilon)) ** 2) + 1 if helps(epsilon) else None
+                ),
+                "a factor of two is lost: the square root holds 2k ln(1/delta').",
+            ),
+        ],
+        hint="Put your k and k - 1 into both formulas. Return a whole number, or None if the bound never helps.",
+    )
+
+
+def check_why(answer: Any) -> None:
+    """Two sentences: why the printed theorem is never better than adding up for epsilon >= ln 2."""
+    checks.argument(
+        answer,
+        name="why",
+        minimum_words=20,
+        must_mention={
+            "which of the two terms decides": ["second", "drift", "k eps", "k * eps", "k·", "kε", "k ε", "last term"],
+            "what becomes of e^epsilon - 1 there": ["e^", "exp", "ln 2", "ln(2)", "ln2", "log 2", "log(2)"],
+            "the sign of the other term": ["first", "positive", "above 0", "above zero", "more than 0", "square root"],
+        },
+        rubric=[
+            "For epsilon >= ln 2, e^epsilon is at least 2, so e^epsilon - 1 is at least 1.",
+            "Hence the second term, k epsilon (e^epsilon - 1), is at least k epsilon, which is basic composition.",
+            "The first term is positive for every delta' below 1, so the sum is larger than k epsilon, for every k.",
+        ],
+    )
+
+
+def _coins(epsilon: float, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The loss for each number of true answers of k coins, and its probability under D."""
+    x = np.arange(k + 1, dtype=np.float64)
+    t = mechanisms.randomized_response_truth_probability(epsilon=epsilon)
+    log_ways = gammaln(k + 1.0) - gammaln(x + 1.0) - gammaln(k - x + 1.0)
+    chance: NDArray[np.float64] = np.exp(log_ways + x * math.log(t) + (k - x) * math.log1p(-t))
+    return (2.0 * x - k) * epsilon, chance
+
+
+def check_coin_delta(answer: Any) -> None:
+    """The exact delta of k randomized responses at a total epsilon."""
+    triples = [(0.1, 100, 1.0), (1.0, 1, 0.5), (0.5, 3, 1.0), (0.3, 20, 0.0), (0.1, 100, 10.0), (2.0, 5, 3.0)]
+
+    def reference(*, epsilon: float, k: int, total_epsilon: float) -> float:
+        return composition.optimal_delta(epsilon=epsilon, delta=0.0, k=k, total_epsilon=total_epsilon)
+
+    def tail(*, epsilon: float, k: int, total_epsilon: float) -> float:
+        loss, chance = _coins(epsilon, k)
+        return float(chance[loss > total_epsilon + 1e-9].sum())
+
+    def under_neighbour(*, epsilon: float, k: int, total_epsilon: float) -> float:
+        loss, chance = _coins(epsilon, k)
+        return float((chance[::-1] * np.maximum(1 - np.exp(total_epsilon - loss), 0)).sum())
+
+    def x_epsilon(*, epsilon: float, k: int, total_epsilon: float) -> float:
+        chance = _coins(epsilon, k)[1]
+        return float((chance * np.maximum(1 - np.exp(total_epsilon - np.arange(k + 1) * epsilon), 0)).sum())
+
+    def no_factor(*, epsilon: float, k: int, total_epsilon: float) -> float:
+        loss, chance = _coins(epsilon, k)
+        return float(np.maximum(chance - chance[::-1], 0)[loss > total_epsilon + 1e-9].sum())
+
+    def not_cut(*, epsilon: float, k: int, total_epsilon: float) -> float:
+        return -math.expm1(total_epsilon)
+
+    checks.function(
+        answer,
+        name="coin_delta",
+        reference=reference,
+        inputs=[{"epsilon": e, "k": k, "total_epsilon": total} for e, k, total in triples],
+        mistakes=[
+            Mistake(
+                tail,
+                "this is the probability that the loss exceeds the total. Delta is less: it counts only the excess, "
+                "P - e^total P'.",
+            ),
+            Mistake(under_neighbour, "the excess is averaged with the probabilities under D'. Take those under D."),
+            Mistake(
+                x_epsilon,
+                "x true answers are given the loss x epsilon. The k - x lies count as well, with the opposite sign.",
+            ),
+            Mistake(no_factor, "P' must be multiplied by e^total before it is subtracted."),
+            Mistake(
+                not_cut,
+                "negative terms are added up as well. Where P is below e^total P', the term is zero.",
+            ),
+        ],
+        hint="At total_epsilon = k epsilon it is zero; at 0 it is the largest difference of the probabilities of any "
+        "event.",
+    )
+
+
+def check_epsilon_100(answer: Any) -> None:
+    """The optimal total of 100 steps of epsilon = 0.1 at delta = 1e-5."""
+    epsilon, k, delta = 0.1, 100, 1e-5
+    loss, chance = _coins(epsilon, k)
+    beyond = np.append(np.cumsum(chance[::-1])[::-1][1:], 0.0)  # the probability of a larger loss than this one
+    checks.number(
+        answer,
+        name="epsilon_100",
+        expected=composition.optimal(epsilon=epsilon, delta=0.0, k=k, total_delta=delta).epsilon,
+        rel=1e-4,
+        mistakes=[
+            Mistake(
+                composition.advanced(epsilon=epsilon, delta=0.0, k=k, delta_prime=delta).epsilon,
+                "this is the printed advanced composition theorem: true, but an upper bound. Use coin_delta.",
+            ),
+            Mistake(
+                composition.advanced_tanh(epsilon=epsilon, delta=0.0, k=k, delta_prime=delta).epsilon,
+                "this is advanced composition with the exact mean. The tail is still bounded by an inequality.",
+            ),
+            Mistake(
+                epsilon * math.sqrt(-2 * k * math.log(delta)),
+                "this is the first term of the theorem alone. The drift is missing, and it is no optimum.",
+            ),
+            Mistake(k * epsilon, "this is basic composition, the answer for delta = 0."),
+            Mistake(
+                math.sqrt(k) * epsilon,
+                "this is the standard deviation of the total loss. There the delta is far above 1e-05.",
+            ),
+            Mistake(
+                lambda value: any(abs(value - level) < 2e-3 for level in loss[(beyond <= delta) & (beyond > 1e-7)]),
+                "this is a loss that is exceeded with probability at most 1e-05. Delta counts only the excess, so a "
+                "smaller epsilon is enough.",
+            ),
+        ],
+        hint="At your value coin_delta must return 1e-05.",
+    )
+
+
+def check_how_many(answer: Any) -> None:
+    """How many Gaussian releases with noise multiplier sigma fit into (epsilon, delta)."""
+    triples = [(50.0, 1.0, 1e-5), (10.0, 1.0, 1e-5), (3.0, 1.0, 1e-5), (100.0, 0.5, 1e-6), (40.0, 2.0, 1e-5)]
+
+    def needed(epsilon: float, delta: float) -> float:
+        return mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
+
+    def reference(*, sigma: float, epsilon: float, delta: float) -> int:
+        return math.floor((sigma / needed(epsilon, delta)) ** 2)
+
+    def classic(*, sigma: float, epsilon: float, delta: float) -> int:
+        return math.floor((sigma / mechanisms.gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)) ** 2)
+
+    checks.function(
+        answer,
+        name="how_many",
+        reference=reference,
+        inputs=[{"sigma": sigma, "epsilon": epsilon, "delta": delta} for sigma, epsilon, delta in triples],
+        mistakes=[
+            Mistake(
+                lambda *, sigma, epsilon, delta: math.floor(sigma / needed(epsilon, delta)),
+                "k releases with noise sigma are one with sigma over the square root of k. Solve for k: a square is "
+                "lost.",
+            ),
+            Mistake(
+                lambda *, sigma, epsilon, delta: (sigma / needed(epsilon, delta)) ** 2,
+                "the ratio is right, but a number of releases is whole. Round it so that the promise holds.",
+            ),
+            Mistake(
+                lambda *, sigma, epsilon, delta: math.ceil((sigma / needed(epsilon, delta)) ** 2),
+                "it is rounded up: the last release breaks the promise.",
+            ),
+            Mistake(
+                lambda *, sigma, epsilon, delta: math.floor(
+                    epsilon / mechanisms.gaussian_epsilon(sigma=sigma, delta=delta)
+                ),
+                "this adds up epsilons, and forgets that the deltas would add up too. Gaussian noise composes better.",
+            ),
+            Mistake(classic, "the classic formula for sigma is used. It asks for more noise than needed."),
+        ],
+        hint="With k releases of noise sigma the whole is one release of noise sigma over the square root of k.",
+    )
