@@ -10,7 +10,7 @@ import pytest
 
 from dpml import mechanisms
 from dpml.accounting import composition, pld, rdp
-from dpml.accounting.pld import losses
+from dpml.accounting.pld import _discretise, _pair, losses
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "accounting.json").read_text(encoding="utf-8"))
 
@@ -225,3 +225,29 @@ def test_delta_and_epsilon_are_inverse_far_out():
         found = pld.delta_bounds(q=0.01, sigma=2.0, steps=500, epsilon=end)
         # what is left of delta at the upper end: there epsilon is about a thousandth too large at 1e-200
         assert found.lower <= delta and delta * close <= found.upper
+
+
+def test_at_a_tiny_delta_epsilon_is_the_largest_loss():
+    for step, k, delta in ((1.0, 20, 1e-100), (1.0, 20, 1e-10), (10.0, 20, 1e-60)):
+        found = pld.compose([(losses.randomized_response(epsilon=step), k)], delta=delta)
+        assert k * step - 1e-4 <= found.lower <= k * step <= found.upper <= k * step * (1 + 1e-11)
+    found = pld.compose([(losses.laplace(scale=0.1), 2)], delta=2.8e-20)
+    assert found.lower <= found.upper <= 20 * (1 + 1e-11)
+
+
+@pytest.mark.parametrize(("q", "steps", "target", "delta"), [(0.0023, 2009, 0.08, 3.5e-4), (0.01, 1000, 0.02, 1e-6)])
+def test_calibration_to_a_small_target_holds_by_the_same_measure(q, steps, target, delta):
+    sigma = pld.noise_multiplier(q=q, steps=steps, epsilon=target, delta=delta)
+    assert 0.99 * target <= pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon <= target
+
+
+def test_the_better_pair_is_better_on_a_coarse_lattice_above_a_sharp_end():
+    """Here the first node lies above 0, and tangents at both ends of the lattice would cross."""
+    pair, step = _pair.poisson(_pair.gaussian(1 / 0.1413131), 3.848e-5), 7.3106
+    place = _discretise.offset(pair, step)
+    law = _discretise.better(pair, step, place, *_discretise.nodes(pair, step, place, pair.low, 80.0))
+    at = law.offset + (law.start + np.arange(len(law.masses))) * step
+    for epsilon in (0.0, 0.1, 1.0, 5.0):
+        ours = float((law.masses * np.maximum(-np.expm1(epsilon - at), 0.0)).sum()) + law.beyond
+        base = math.log1p(math.expm1(epsilon) / 3.848e-5)
+        assert ours <= 3.848e-5 * mechanisms.gaussian_delta(sigma=0.1413131, epsilon=base) * (1 + 1e-9)

@@ -12,7 +12,7 @@ with a bound on what it changes, lead from the laws to two numbers between which
 3. Epsilon is found by a search that returns only values at which delta was evaluated.
 
 What is assumed: u = 2^-53 arithmetic; logarithms, exponentials and normal distribution functions of NumPy and SciPy as
-accurate as the tests find them (1e-12 relative for the masses, where 2e-13 is measured).
+accurate as the tests find them (1e-12 relative for the masses, where at most 4e-13 is measured).
 
 | function | answers |
 |---|---|

@@ -107,7 +107,6 @@ def better(pair: Pair, h: float, place: float, start: int, stop: int) -> Lattice
     # distances of the tangent in a cell, plus rounding, from H at the lower end of the cell and at its upper end
     from_low = np.append(half_p[:, 0] - x[:-1] * half_q[:, 0] + 2e-15 * half_p[:, 0], 0.0)
     from_high = np.append(0.0, x[1:] * half_q[:, 1] - half_p[:, 1] + 2e-15 * half_p[:, 1])
-    masses = np.zeros(len(x))
     tail_value = tail_q = first = 0.0
     if pair.sharp_low:  # one more cell
         from_high[0], first = x[0] * q[0] - p[0], p[0]
@@ -118,26 +117,27 @@ def better(pair: Pair, h: float, place: float, start: int, stop: int) -> Lattice
         from_low[-1] = tail_value
     d = np.maximum(np.maximum(from_low, from_high), 0.0)
     last = _last_by_tangents(whole_p, whole_q, x, from_high, tail_value, tail_q)
+    masses = np.zeros(len(x))
     if last == len(whole_p) and pair.sharp_high:
-        masses[-1] += x[-1] * tail_q
+        masses[-1] = x[-1] * tail_q
     else:
-        if pair.sharp_high:
-            masses[-1] += p[-1]
-        masses[last:-1] += whole_p[last:]  # in steeper cells each mass moves down to the lower end
+        masses[last:-1] = whole_p[last:]  # in steeper cells each mass moves down to the lower end
+        masses[-1] = p[-1] if pair.sharp_high else 0.0
         d = d[: last + 1]
         d[-1] = 0.0  # and the last cell before them has its tangent at its upper end
         if last > 0:
             d[-2] = max(d[-2], whole_p[last - 1] - x[last - 1] * whole_q[last - 1])
-    upper = _share(whole_p[:last], whole_q[:last], edges[: 2 * last : 2], h)
-    part = np.zeros(last + 1)
-    slope = np.diff(d)
-    part[0] += first + d[0]
-    part[:-1] += (whole_p[:last] - upper) - slope / math.expm1(h)
-    part[1:] += upper + slope / -math.expm1(-h)
-    masses[: last + 1] += part
-    if not _make_convex(masses, h):  # first order for once: every mass moves down to the lower end of its cell
-        masses = np.append(whole_p, p[-1])
-    return Lattice(start, place, masses, pair.beyond)
+    if last > 0:
+        upper = _share(whole_p[:last], whole_q[:last], edges[: 2 * last : 2], h)
+        slope = np.diff(d)
+        masses[0] += first + d[0]
+        masses[:last] += (whole_p[:last] - upper) - slope / math.expm1(h)
+        masses[1 : last + 1] += upper + slope / -math.expm1(-h)
+        if _make_convex(masses, h):
+            return Lattice(start, place, masses, pair.beyond)
+    # of first order, for once: every mass moves down to the lower end of its cell
+    masses = np.concatenate([[p[0] if pair.sharp_low else 0.0], whole_p, [p[-1]]])
+    return Lattice(start - 1, place, masses, pair.beyond)
 
 
 def _last_by_tangents(p: Array, q: Array, x: Array, from_high: Array, tail_value: float, tail_q: float) -> int:
@@ -158,7 +158,7 @@ def _last_by_tangents(p: Array, q: Array, x: Array, from_high: Array, tail_value
             return last
         last = int(bad[0]) + 1 if bad[0] < last - 1 else last - 1
         tail_value = tail_q = 0.0
-    return 0
+    return int(last == 1 and from_high[0] <= p[0] - x[0] * q[0])
 
 
 def _share(p: Array, q: Array, t: Array, h: float) -> Array:

@@ -100,6 +100,8 @@ def plan(
         value = log_delta + (lams * guess - k)
     else:
         value = log_best[best] - 3.0 + (lams - lams[best]) * guess + k[best] - k
+    h = 0.9 * math.sqrt(8.0 * tolerance * scale / (steps * (max(float(lams[best]), slope) + 1.0)))
+    fine = np.abs(grid) * h < 0.3  # for steeper tilts the lattice is no image of the law
     candidates = []
     for chosen in (best, *(best - np.array([1, 2, 3, 5, 8, 13, 21]))):
         if chosen < 0 or (chosen != best and value[chosen] < -18.0):
@@ -108,13 +110,14 @@ def plan(
         log_alias = max(float(value[chosen]) + math.log(min(1e-3, tolerance * scale * lam / 20.0)), -60.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             ends = (log_mgf - log_mgf[at] - log_alias) / (grid - lam)
+        ends[~fine & (np.arange(len(grid)) > at + 1)] = math.inf
+        ends[~fine & (np.arange(len(grid)) < at - 1)] = -math.inf
         above, below = at + 1 + int(np.argmin(ends[at + 1 :])), int(np.argmax(ends[:at]))
         high = max(float(ends[above]), guess)
         width = (high - float(ends[below])) * (1.0 if chosen == best else 3.0)
         candidates.append((width, lam, below, float(ends[below]), above, high))
     # the best tilt by the bound may stand where the law is about to fall into its far tail: less tilt, smaller window
     _, lam, below, low, above, high = min(candidates)
-    h = 0.9 * math.sqrt(8.0 * tolerance * scale / (steps * (max(float(lams[best]), slope) + 1.0)))
     low = min(low, high - 100.0 * h)
     h = max(h, (high - low) / _LARGEST, span / _LARGEST)
     size = max(10, math.ceil(math.log2((high - low) / h)))

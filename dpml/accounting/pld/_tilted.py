@@ -15,9 +15,9 @@ rounding errors of the FFT, which are relative to the *tilted* total mass 1, do 
 Errors, all added to the upper and subtracted from the lower end:
 
 - Wrap-around. The circular law on the window [A, B) is the true one plus what lies outside, folded in. Hence it is
-  too large inside by at most P_lambda(S < A) + P_lambda(S >= B), and what lies above B is missing there. Both are below
-  their Chernoff bounds $e^{\log(M_s/M) - (s - \lambda) B}$ (s > lambda) and likewise for A (s < lambda), taken from
-  the same masses.
+  too large inside by at most P_lambda(S < A) + P_lambda(S >= B), and what lies above B is missing there (and what lies
+  below A, where epsilon is below A itself). Both are below their Chernoff bounds $e^{\log(M_s/M) - (s - \lambda) B}$
+  (s > lambda), and likewise for A (s < lambda), taken from the same masses; or 0 where no sum lies there.
 - FFT. Each output of a transform of length N = 2^n is reached from each input through n butterflies, with a relative
   error of at most 8u each (one complex product with a rounded twiddle factor, one sum; u = 2^-53). So it is wrong by
   at most e = 8 n u times the sum of the absolute inputs (Higham, "Accuracy and stability of numerical algorithms",
@@ -71,9 +71,11 @@ class Profile(NamedTuple):
         slack = self.steps * (2.0 * RELATIVE) + 1e-12
         at = epsilon - self.steps * SHIFT
         top = (self.start + self.window.size) * self.window.h + self.offset - at
-        above = self.high * math.exp(-self.window.lam * max(top, 0.0))
+        outside = self.high * math.exp(-self.window.lam * max(top, 0.0))
+        if at < self.start * self.window.h + self.offset:  # then sums below the window may exceed epsilon
+            outside += self.low
         log_factor = self.log_total - self.window.lam * at + slack
-        return _scaled(self._sum(at, 1.0) + above, log_factor) + self.beyond * (1.0 + 1e-12)
+        return _scaled(self._sum(at, 1.0) + outside, log_factor) + self.beyond * (1.0 + 1e-12)
 
     def lower(self, epsilon: float) -> float:
         """A lower bound on delta at epsilon."""
@@ -114,13 +116,14 @@ def _scaled(value: float, log_factor: float) -> float:
 
 
 def profile(parts: list[tuple[Lattice, int]], window: Window, below: float, above: float) -> Profile:
-    """The profile of the sum; `below` < lam < `above` are the tilts of the two Chernoff bounds."""
+    """The profile of the sum; `below` < lam < `above`: tilts that give good Chernoff bounds of the two tails."""
     size, h, lam = window.size, window.h, window.lam
     unit = 8.0 * _UNIT * math.log2(size)
     values = np.ones(size // 2 + 1, dtype=complex)
     modulus = np.zeros(size // 2 + 1)
     rate = np.zeros(size // 2 + 1)
-    logs = dict.fromkeys((lam, below, above), 0.0)
+    tilts = (lam, below, above, lam + (above - lam) / 8.0, lam + (below - lam) / 8.0)
+    logs = dict.fromkeys(tilts, 0.0)
     beyond = shift = 0.0
     for lattice, count in parts:
         places = lattice.start + np.arange(len(lattice.masses))
@@ -152,8 +155,16 @@ def profile(parts: list[tuple[Lattice, int]], window: Window, below: float, abov
     start = math.floor((window.low - shift) / h)
     law = np.roll(fft.irfft(values, size), -(start % size))
     edge_low, edge_high = start * h + shift, (start + size) * h + shift
-    low = math.exp(min(0.0, logs[below] - logs[lam] + (lam - below) * edge_low + spare))
-    high = math.exp(min(0.0, logs[above] - logs[lam] - (above - lam) * edge_high + spare))
+    low = high = 1.0
+    for s, total in logs.items():
+        if s < lam:
+            low = min(low, math.exp(min(0.0, total - logs[lam] + (lam - s) * edge_low + spare)))
+        elif s > lam:
+            high = min(high, math.exp(min(0.0, total - logs[lam] - (s - lam) * edge_high + spare)))
+    if sum(count * lattice.start for lattice, count in parts) >= start:
+        low = 0.0  # no sum lies below
+    if sum(count * (lattice.start + len(lattice.masses) - 1) for lattice, count in parts) < start + size:
+        high = 0.0
     return Profile(window, law, start, shift, error, low, high, logs[lam], steps, -math.expm1(beyond))
 
 

@@ -14,7 +14,7 @@ import math
 
 from dpml import arguments, mechanisms
 from dpml.accounting.pld.compose import smallest_delta
-from dpml.accounting.pld.sampled_gaussian import _upper_end
+from dpml.accounting.pld.sampled_gaussian import TOLERANCE, _upper_end
 from dpml.accounting.pld.sampled_gaussian import epsilon as tight_epsilon
 
 __all__ = ["noise_multiplier"]
@@ -44,8 +44,8 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
     if q == 1.0 or steps == 1:
         return _closed_form(q, steps, epsilon, delta)
     arguments.real("q", q, 1e-12)
-    close = 1e-4 * min(1.0, epsilon)
-    low, high = _around(q, steps, epsilon, delta, 0.2 * close)
+    close = max(1e-4 * min(1.0, epsilon), min(3e-5, 0.05 * epsilon))
+    low, high = _around(q, steps, epsilon, delta, TOLERANCE)
     count = 0
     while epsilon - high[1] > close and high[0] > low[0] * (1.0 + 1e-7):
         count += 1
@@ -53,7 +53,7 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
         a, b = math.log(low[1] / epsilon), math.log(max(high[1], 1e-3 * epsilon) / (epsilon - 0.5 * close))
         share = min(max(a / (a - b), 0.02), 0.98) if count % 4 else 0.5
         sigma = low[0] * (high[0] / low[0]) ** share
-        found = (sigma, _upper_end(q, sigma, steps, delta, 0.2 * close))
+        found = (sigma, _upper_end(q, sigma, steps, delta, TOLERANCE))
         low, high = (low, found) if found[1] <= epsilon else (found, high)
     return high[0]
 

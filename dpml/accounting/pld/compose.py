@@ -18,9 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from dpml import arguments
 from dpml.accounting.guarantee import Bounds
 from dpml.accounting.pld import _bracket
+from dpml.accounting.pld._pair import Pair
 from dpml.accounting.pld.losses import Loss
 
 __all__ = ["compose"]
@@ -31,7 +34,8 @@ _ANY = "as the mechanism's"
 def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
     """Return the epsilon of a composition at delta, from both sides; `parts` are pairs (loss, number of times).
 
-    The two ends are at most 1e-4 max(1, epsilon / 100) apart unless the lattice would have to exceed 4 million points.
+    The two ends are usually at most 1e-4 max(1, epsilon / 100) apart. Where parts of very different size share one
+    lattice, or delta is tiny, they may be wider; the upper end holds all the same, and it is the one to quote.
     Mechanisms with several jumps of the loss that fit on no common lattice (randomized responses of different
     epsilon, say) may leave more. Both ends are 0.0 where that is the answer. At delta = 0 the upper end is the sum of
     the largest losses, or infinity where one has no largest.
@@ -54,10 +58,11 @@ def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
         lower = 0.0 if math.isinf(upper) else lower * (1.0 - 1e-12)
     elif counted and delta < 1.0:
         for direction in sorted({0, len(max(counted, key=lambda part: len(part[0].pairs))[0].pairs) - 1}):
-            ends = _bracket.epsilon_interval(
-                [(loss.pairs[min(direction, len(loss.pairs) - 1)], count) for loss, count in counted], delta, 1e-4
-            )
-            lower, upper = max(lower, ends[0]), max(upper, ends[1])
+            pairs = [(loss.pairs[min(direction, len(loss.pairs) - 1)], count) for loss, count in counted]
+            ends = _at_the_top(pairs, delta) or _bracket.epsilon_interval(pairs, delta, 1e-4)
+            top = sum(count * _largest(loss, min(direction, len(loss.pairs) - 1)) for loss, count in counted)
+            upper = max(upper, min(ends[1], top * (1.0 + 1e-12)))
+            lower = max(lower, min(ends[0], upper))
     return Bounds(lower, upper=upper, delta=delta, adjacency=adjacency, sampling=sampling)
 
 
@@ -79,6 +84,29 @@ def smallest_delta(delta: float) -> float:
 def _largest(loss: Loss, direction: int) -> float:
     pair = loss.pairs[direction]
     return math.inf if pair.beyond > 0.0 else pair.high
+
+
+def _at_the_top(pairs: list[tuple[Pair, int]], delta: float) -> tuple[float, float] | None:
+    """Return the two ends where delta is so small that epsilon is the largest sum of losses, or nearly so.
+
+    With P the chance that every loss is within a small distance of its largest value, so that the sum is at least t,
+    delta(epsilon) >= P (1 - e^{epsilon - t}). A search for epsilon would have to resolve the law far below delta.
+    """
+    total = sum(count for _, count in pairs)
+    near = 2e-5 / total
+    if any(pair.beyond > 0.0 or math.isinf(pair.high) for pair, _ in pairs):
+        return None
+    log_chance, top = 0.0, 0.0
+    for pair, count in pairs:
+        above = float(pair.cells(np.array([pair.high - near]))[0][-1])
+        if above <= 0.0:
+            return None
+        log_chance += count * (math.log(above) - 1e-9)
+        top += count * pair.high
+    log_ratio = math.log(delta) - log_chance
+    if log_ratio >= math.log(5e-5):
+        return None
+    return max(0.0, top - 2e-5 + math.log1p(-math.exp(log_ratio)) - 1e-9), top * (1.0 + 1e-12)
 
 
 def _checked(parts: Sequence[tuple[Loss, int]]) -> list[tuple[Loss, int]]:

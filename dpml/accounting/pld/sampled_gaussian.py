@@ -42,6 +42,9 @@ __all__ = ["DeltaBounds", "delta_bounds", "epsilon", "epsilon_bounds", "epsilon_
 ROUNDING = 1e-12
 """Relative rounding of the closed forms."""
 
+TOLERANCE = 1.5e-5
+"""How far above the truth `epsilon` aims to be, for an epsilon up to 100; `noise_multiplier` uses the same."""
+
 
 class DeltaBounds(NamedTuple):
     """A true delta known to lie in [lower, upper] at this epsilon, for add/remove neighbours. Quote `upper`.
@@ -57,8 +60,9 @@ class DeltaBounds(NamedTuple):
 def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bounds:
     """Return the tight epsilon from both sides, for add/remove neighbours and Poisson sampling.
 
-    The ends are at most 1e-4 max(1, epsilon / 100) apart, except where the lattice would have to exceed four million
-    points. The upper end is infinite only where that is true: delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
+    The ends are at most 1e-4 max(1, epsilon / 100) apart in the settings of training runs. Far out (delta below 1e-50
+    or so, or millions of steps with a tiny q) they may be wider; both hold all the same. The upper end is infinite only
+    where that is true: delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
 
     Raises:
         ValueError: if q is not in [0, 1], sigma not in [0, inf), steps not an integer in [0, 1e9] or delta neither 0
@@ -97,7 +101,7 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
     q, sigma, steps, delta = _arguments(q, sigma, steps, delta)
     exact = _closed_form(q, sigma, steps, delta)
     kind = "upper bound" if exact is None else "exact"
-    value = _upper_end(q, sigma, steps, delta, 1.5e-5) if exact is None else exact
+    value = _upper_end(q, sigma, steps, delta, TOLERANCE) if exact is None else exact
     return Guarantee(value, delta=delta, kind=kind, adjacency="add/remove", sampling="Poisson")
 
 
