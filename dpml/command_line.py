@@ -25,6 +25,7 @@ The exit status is 0, or 2 with one sentence on the standard error stream.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import re
@@ -223,6 +224,9 @@ def _account(
     if sampling == "fixed-size":
         return pld.fixed_size_epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta), None
     bounds = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    # Two upper bounds, the second by the measure that noise_multiplier uses: the smaller holds.
+    upper = min(bounds.upper, pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon)
+    bounds = dataclasses.replace(bounds, lower=min(bounds.lower, upper), upper=upper)
     other = rdp.epsilon(q=q, sigma=sigma, steps=steps, delta=delta)
     return bounds, {"epsilon": other.epsilon, "order": other.order, "kind": other.kind}
 
