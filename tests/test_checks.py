@@ -189,6 +189,24 @@ def test_choice_keeps_truth_values_and_numbers_apart() -> None:
         checks.choice(1, expected=3, options=[1, 2], name="claim")
 
 
+# --- statements ---
+
+
+def test_statements() -> None:
+    ask = {"expected": {"a": (True, "it holds."), "b": (False, "think of n = 1.")}, "name": "claims"}
+    for answer in ({"a": True, "b": False}, {"b": np.bool_(False), "a": np.True_}):
+        checks.statements(answer, **ask)
+    assert "'b' is not right yet: think of n = 1." in verdict(checks.statements, {"a": True, "b": True}, **ask)
+    assert "'a' is not right yet: it holds." in verdict(checks.statements, {"a": False, "b": False}, **ask)
+    for strange in (None, True, [True, False], {"a": True}, {"a": True, "b": False, "c": True}, "ab"):
+        assert 'the keys "a" to "b"' in verdict(checks.statements, strange, **ask)
+    for strange in (0, "False", None, ...):
+        assert "give True or False" in verdict(checks.statements, {"a": True, "b": strange}, **ask)
+    assert "not written yet" in verdict(checks.statements, ..., **ask)
+    with pytest.raises(ValueError, match="expected must hold"):
+        checks.statements({}, expected={}, name="claims")
+
+
 # --- counterexample ---
 
 

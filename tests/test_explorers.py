@@ -27,7 +27,8 @@ LETTER_WIDTH = 0.45 * FONT
 
 
 def _names() -> Iterator[str]:
-    for module in sorted(found.name for found in pkgutil.iter_modules(dpml.explorers.__path__)):
+    modules = sorted(found.name for found in pkgutil.iter_modules(dpml.explorers.__path__))
+    for module in (name for name in modules if not name.startswith("_")):
         here = importlib.import_module(f"dpml.explorers.{module}")
         for name, value in sorted(vars(here).items()):
             if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == here.__name__:

@@ -156,6 +156,32 @@ def _listed(options: list[Any]) -> str:
     return "one of " + ", ".join(shown(option, width=25) for option in options)
 
 
+def statements(answer: Any, *, expected: Mapping[str, tuple[bool, str]], name: str) -> None:
+    """Pass if `answer` says of every statement, by its letter, whether it is true.
+
+    `expected` maps a letter to its truth and to the reason that a wrong answer needs to read.
+
+    Raises:
+        NotYet: if the answer is no dictionary from the letters to truth values, or a statement is judged wrongly.
+        ValueError: if expected is empty.
+    """
+    if not expected:
+        raise ValueError("expected must hold at least one statement, got none")
+    if answer is Ellipsis:
+        not_written(name)
+    letters = sorted(expected)
+    if not isinstance(answer, Mapping) or set(answer) != set(letters):
+        keys = f'"{letters[0]}" to "{letters[-1]}"'
+        raise NotYet(f"{name} must be a dictionary with the keys {keys} and the values True or False.")
+    for key, (truth, reason) in expected.items():
+        value = answer[key]
+        if not isinstance(value, (bool, np.bool_)):
+            raise NotYet(f"{name}: the value at {key!r} is {shown(value)}; give True or False.")
+        if bool(value) is not truth:
+            raise NotYet(f"{name}: {key!r} is not right yet: {reason}")
+    passed(name, f"all {len(expected)} settings are right")
+
+
 def counterexample(
     answer: Any,
     *,

@@ -20,11 +20,12 @@ number            one real number                   choice           one of seve
 function          a function, against a reference   properties       a function, against stated properties
 mechanism         a private mechanism, by sampling  exact_mechanism  a private mechanism, by its probabilities
 counterexample    an input that refutes a claim     argument         two sentences, compared with a rubric
+statements        several statements, each true or false
 
 Every message says what was tested, what came and which property was expected, never the right value.
 """
 
-from dpml.classroom.answer_checks import argument, choice, counterexample, number
+from dpml.classroom.answer_checks import argument, choice, counterexample, number, statements
 from dpml.classroom.function_checks import function, properties
 from dpml.classroom.privacy_checks import exact_mechanism, mechanism
 from dpml.classroom.verdict import Mistake, NotYet
@@ -40,4 +41,5 @@ __all__ = [
     "mechanism",
     "number",
     "properties",
+    "statements",
 ]
