@@ -1,0 +1,192 @@
+"""Explorers of chapter 08, The sparse vector technique."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from scipy.special import ndtri
+
+from dpml.accounting import composition
+from dpml.classroom.explorer import Explorer, Range, Switch
+from dpml.classroom.marks import Axes, Axis, Frame, Line, Points, Rule
+from dpml.mechanisms import gaussian_sigma
+from dpml.numerics import crossing
+from dpml.pate.sparse_vector_outcomes import outcome_log_probability
+from dpml.pate.sparse_vector_privacy import enough_distance, m_svec_noise, m_svec_noise_classic
+from dpml.pate.voting import argmax_log_probabilities
+
+
+def breaker() -> Explorer:
+    """The exact loss of AboveThreshold on its worst pair, and what happens when one part of it is taken away.
+
+    All numbers are for a claim of epsilon = 1; the loss is in units of the claim, so that it holds for every epsilon.
+    """
+    lengths = [1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100]
+    scales = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0]
+
+    @cache
+    def loss(k: int, variant: str, scale: float) -> float:
+        """The largest log-ratio of the probabilities of one output, over a few places of the threshold."""
+        last = k // 2 if variant == "cutoff" else 1  # so many answers above, at the end
+        bits = [0] * (k - last) + [1] * last
+        one = np.zeros(k)
+        other = np.where(np.array(bits) == 0, 1.0, -1.0)
+        noise = {"threshold_scale": 0.0 if variant == "threshold" else 2.0, "query_scale": scale}
+
+        def at(threshold: float) -> float:
+            first, second = (outcome_log_probability(d, above=bits, threshold=threshold, **noise) for d in (one, other))
+            return first - second
+
+        return max(at(threshold) for threshold in ((-20.0, 0.0, 40.0) if variant == "whole" else (0.0,)))
+
+    names = {
+        "whole": "AboveThreshold",
+        "threshold": "Without noise on the threshold",
+        "cutoff": "Without an end",
+    }
+
+    def draw(k: int, scale: float, variant: str) -> Frame:
+        now = loss(k, variant, scale)
+        claim = "holds" if now <= 1.0 + 1e-9 else "is false"
+        title = (
+            f"{names[variant]}, query noise Lap({scale:g}/ε): {k} answers cost {now:.3g} ε: the claim {claim}."
+        )
+        rows = [
+            [f"{n}", *(f"{loss(n, v, scale):.4g}" for v in ("whole", "threshold", "cutoff"))]
+            for n in (1, 2, 5, 10, 20, 50, 100)
+        ]
+        return Frame(
+            title=title,
+            readout=(
+                f"{names[variant]}; threshold noise {'none' if variant == 'threshold' else 'Lap(2/ε)'}, query noise "
+                f"Lap({scale:g}/ε): loss {now:.4f} ε after k = {k} answers; the bound of the theorem is "
+                f"{0.5 + 2 / scale:.4g} ε for AboveThreshold"
+            ),
+            marks=[
+                Rule("guarantee", y=1.0, label="claimed: at most ε", at=(120.0, 0.6), anchor="end"),
+                Line(
+                    lengths, [loss(n, "whole", scale) for n in lengths], "D", label="as it should be", at=(1.1, 0.115)
+                ),
+                Line(
+                    lengths,
+                    [loss(n, variant, scale) for n in lengths],
+                    "D'",
+                    label=_if(variant),
+                    at=(120.0, 110.0),
+                    anchor="end",
+                ),
+                Points([k], [now], "D'"),
+            ],
+            table=(["k", "AboveThreshold", "no threshold noise", "no end"], rows),
+        )
+
+    def _if(variant: str) -> str:
+        return "" if variant == "whole" else names[variant].lower()
+
+    return Explorer(
+        "svt-breaker",
+        draw=draw,
+        controls=[
+            Range("k", label="answers k", values=lengths, start=20, form="{:d}"),
+            Range("scale", label="query noise × ε", values=scales, start=4.0, form="{:g}"),
+            Switch(
+                "variant",
+                label="mechanism",
+                options={"whole": "whole", "threshold": "no threshold noise", "cutoff": "no end"},
+                start="threshold",
+            ),
+        ],
+        axes=Axes(
+            x=Axis("number of answers k", 1.0, 130.0, scale="log"),
+            y=Axis("exact loss, in units of the claimed ε", 0.05, 150.0, scale="log"),
+        ),
+    )
+
+
+def when_it_pays() -> Explorer:
+    """How clear the votes must be so that every query is answered rightly: sparse vector against plain noisy argmax.
+
+    Two classes, delta = 1e-5, all answers right with probability 0.99. The gap is the difference of the two counts.
+    """
+    numbers = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000]
+    cutoffs = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200]
+    budgets = [0.25, 0.5, 1.0, 2.0, 4.0]
+    delta, beta = 1e-5, 0.01
+
+    @cache
+    def laplace_gap(m: int, epsilon: float) -> float:
+        def excess(step: float) -> float:
+            return composition.optimal(epsilon=1.0 / step, delta=0.0, k=m, total_delta=delta).epsilon - epsilon
+
+        scale = 2.0 * crossing(excess, low=1.0 / 50.0, high=m / epsilon * (1 + 1e-9))
+
+        def too_often(gap: float) -> float:
+            return float(argmax_log_probabilities([math.ceil(gap), 0], scale=scale)[1]) - math.log(beta / m)
+
+        return math.ceil(crossing(too_often, low=0.0, high=60.0 * scale + 1.0))
+
+    @cache
+    def gaussian_gap(m: int, epsilon: float) -> float:
+        """Counts with Gaussian noise: two of them move by one, m times, and the noise of a gap is sqrt(2) sigma."""
+        sigma = math.sqrt(2.0 * m) * gaussian_sigma(epsilon=epsilon, delta=delta)
+        return math.sqrt(2.0) * sigma * _normal_quantile(beta / m)
+
+    @cache
+    def svec_gap(m: int, epsilon: float, cutoff: int, classic: bool) -> float:
+        most = min(cutoff, m)
+        if classic:
+            noise = m_svec_noise_classic(epsilon=epsilon, delta=delta, cutoff=most, queries=m)
+        else:
+            noise = m_svec_noise(epsilon=epsilon, delta=delta, cutoff=most)
+        distance = enough_distance(scale=noise.scale, threshold=noise.threshold, queries=m, beta=beta)
+        return 2.0 * distance + 2.0
+
+    def draw(cutoff: int, epsilon: float, noise: str) -> Frame:
+        classic = noise == "classic"
+        svec = [svec_gap(m, epsilon, cutoff, classic) for m in numbers]
+        plain, bell = [laplace_gap(m, epsilon) for m in numbers], [gaussian_gap(m, epsilon) for m in numbers]
+        wins = [m for m, s, p, b in zip(numbers, svec, plain, bell, strict=True) if s < min(p, b)]
+        if wins:
+            title = (
+                f"With {cutoff} failures allowed, the sparse vector needs the smallest gap from {wins[0]:,} queries on."
+            )
+        else:
+            title = f"With {cutoff} failures allowed, noisy votes need a smaller gap than M_svec up to 100,000 queries"
+        rows = [
+            [f"{m:,}", f"{s:,.0f}", f"{p:,.0f}", f"{b:,.0f}"]
+            for m, s, p, b in zip(numbers, svec, plain, bell, strict=True)
+        ]
+        return Frame(
+            title=title,
+            readout=(
+                f"ε = {epsilon:g}, δ = 1e-05, Q = {cutoff}: for 1,000 queries M_svec ({noise} noise) needs a gap of "
+                f"{svec[6]:,.0f} votes, noisy argmax {plain[6]:,.0f} (Laplace noise) or {bell[6]:,.0f} (Gaussian)"
+            ),
+            marks=[
+                Line(numbers, plain, "muted", label="noisy argmax, Laplace", at=(11.0, 1.7e4)),
+                Line(numbers, bell, "D'", label="noisy argmax, Gaussian", at=(1.2e5, 45.0), anchor="end"),
+                Line(numbers, svec, "D", label="M_svec", at=(11.0, 40.0)),
+            ],
+            table=(["queries", "M_svec", "Laplace", "Gaussian"], rows),
+        )
+
+    return Explorer(
+        "svt-pays",
+        draw=draw,
+        controls=[
+            Range("cutoff", label="failures Q", values=cutoffs, start=3, form="{:d}"),
+            Range("epsilon", label="ε", values=budgets, start=1.0, form="{:g}"),
+            Switch("noise", label="noise of M_svec", options={"tight": "tight", "classic": "classic"}, start="tight"),
+        ],
+        axes=Axes(
+            x=Axis("number of queries", 10.0, 1.3e5, scale="log"),
+            y=Axis("gap of votes needed", 30.0, 1e6, scale="log"),
+        ),
+    )
+
+
+def _normal_quantile(tail: float) -> float:
+    """The point that a standard normal variable exceeds with this probability."""
+    return -float(ndtri(tail))

@@ -1,0 +1,1 @@
+"""Private aggregation of teacher ensembles, privacy by stability, and the sparse vector technique."""

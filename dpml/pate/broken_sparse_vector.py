@@ -1,0 +1,166 @@
+r"""Variants of the sparse vector technique that are not private, for chapter 08 and the audits. Never use them.
+
+Each function looks like AboveThreshold or Sparse with one thing changed, has been published or printed, and says in
+its docstring which two datasets tell its outputs apart. Every query has sensitivity 1; `epsilon` is what the variant
+claims. The losses named here are exact (`dpml.pate.sparse_vector_outcomes`), and the tests compute them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpml import arguments
+
+__all__ = [
+    "compared_value_released",
+    "little_query_noise",
+    "no_cutoff",
+    "no_query_noise",
+    "no_threshold_noise",
+    "printed_sparse",
+]
+
+
+def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
+    """Return the bits of AboveThreshold without noise on the threshold. BROKEN: every query costs, not only the last.
+
+    k queries just below the threshold on D and 1 higher on D' that all come out below have a loss of k epsilon/4, for
+    any k: 25 at epsilon = 1, k = 100.
+
+    Raises:
+        ValueError: if stream does not hold finite numbers, threshold is not finite, epsilon is not in [1e-6,
+            1e6] or rng is not a Generator.
+
+    Source: the lecture, "Above Threshold Mechanism", whose list of the noise leaves the threshold out.
+    Printed: "Noise added to each query is Lap(0, 4/epsilon)", and no other noise.
+    Implemented: so here; right is `sparse_vector.above_threshold`, with Lap(2/epsilon) on the threshold.
+    """
+    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
+    return _until_above(values, threshold, 4.0 / epsilon, rng)
+
+
+def little_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
+    """Return the bits of AboveThreshold with Lap(2/epsilon) on the queries too. BROKEN: 1.5 epsilon.
+
+    The noise of the query that is above must hide a shift of 2: its own change and that of the threshold.
+
+    Raises:
+        ValueError: as `no_threshold_noise`.
+
+    Source: Lyu, Su and Li, "Understanding the sparse vector technique for differential privacy", VLDB 2017.
+    """
+    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
+    return _until_above(values, threshold + float(rng.laplace(scale=2.0 / epsilon)), 2.0 / epsilon, rng)
+
+
+def no_cutoff(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
+    """Return a bit for every query, with one noisy threshold and no end. BROKEN: each answer above costs.
+
+    m queries that are 1 higher on D' and come out below, then m that are 1 lower and come out above: the loss is about
+    epsilon m/2 at the noise of AboveThreshold (24.2 for m = 50 at epsilon = 1, all answers at the threshold on D).
+
+    Raises:
+        ValueError: as `no_threshold_noise`.
+
+    Source: Lyu, Su and Li, "Understanding the sparse vector technique for differential privacy", VLDB 2017,
+    Algorithm 6.
+    """
+    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
+    noisy = threshold + float(rng.laplace(scale=2.0 / epsilon))
+    return [bool(value + rng.laplace(scale=4.0 / epsilon) >= noisy) for value in values]
+
+
+def no_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
+    """Return a bit for every query, comparing exact answers with one noisy threshold. BROKEN: infinite loss.
+
+    Answers (0, 1) on D can come out (below, above); (1, 0) on D' never can.
+
+    Raises:
+        ValueError: as `no_threshold_noise`.
+
+    Source: Lyu, Su and Li, "Understanding the sparse vector technique for differential privacy", VLDB 2017,
+    Algorithm 5.
+    """
+    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
+    noisy = threshold + float(rng.laplace(scale=2.0 / epsilon))
+    return [bool(value >= noisy) for value in values]
+
+
+def compared_value_released(
+    stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator
+) -> list[float | None]:
+    """Return None for each query below, and for the first above the noisy value that was compared. BROKEN.
+
+    The released value bounds the noisy threshold from above, which then no longer hides the queries below: k of them
+    cost up to k epsilon/4.
+
+    Raises:
+        ValueError: as `no_threshold_noise`.
+
+    Source: Lyu, Su and Li, "Understanding the sparse vector technique for differential privacy", VLDB 2017,
+    Algorithm 3.
+    """
+    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
+    noisy = threshold + float(rng.laplace(scale=2.0 / epsilon))
+    out: list[float | None] = []
+    for value in values:
+        compared = value + float(rng.laplace(scale=4.0 / epsilon))
+        out.append(compared if compared >= noisy else None)
+        if out[-1] is not None:
+            break
+    return out
+
+
+def printed_sparse(
+    stream: ArrayLike,
+    *,
+    threshold: float,
+    cutoff: int,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator,
+) -> list[bool]:
+    r"""Return the bits of Sparse with its noise as printed, multiplied by epsilon. BROKEN for epsilon < 1.
+
+    Queries get Lap(b), the threshold Lap(b/2), $b = \sqrt{32 Q \ln(1/\delta)}\,\varepsilon$. At epsilon = 0.1, Q = 1,
+    delta = 1e-5, one query with the answers 0 and -1 at threshold 0 has delta = 0.127.
+
+    Raises:
+        ValueError: as `no_threshold_noise`, or if cutoff is not an integer in [1, 1e6] or delta is not in (0, 1).
+
+    Source: the lecture, "Sparse Vector Mechanism".
+    Printed: noise Lap(sqrt(32 Q log(1/delta)) epsilon).
+    Implemented: so here; right is `sparse_vector.sparse`, where a smaller epsilon means more noise.
+    """
+    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
+    cutoff = arguments.integer("cutoff", cutoff, 1, 10**6)
+    delta = arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
+    scale = math.sqrt(-32.0 * cutoff * math.log(delta)) * epsilon
+    out: list[bool] = []
+    while len(out) < len(values) and sum(out) < cutoff:
+        noisy = threshold + float(rng.laplace(scale=scale / 2.0))
+        out += _until_above(values[len(out) :], noisy, scale, rng)
+    return out
+
+
+def _until_above(values: list[float], noisy_threshold: float, scale: float, rng: np.random.Generator) -> list[bool]:
+    out: list[bool] = []
+    for value in values:
+        out.append(bool(value + rng.laplace(scale=scale) >= noisy_threshold))
+        if out[-1]:
+            break
+    return out
+
+
+def _checked(
+    stream: ArrayLike, threshold: float, epsilon: float, rng: np.random.Generator
+) -> tuple[list[float], float, float, np.random.Generator]:
+    return (
+        arguments.array("stream", stream, ndim=1).tolist(),
+        arguments.real("threshold", threshold),
+        arguments.real("epsilon", epsilon, 1e-6, 1e6),
+        arguments.generator("rng", rng),
+    )
