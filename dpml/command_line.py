@@ -154,12 +154,11 @@ def _noise(options: argparse.Namespace) -> dict[str, Any]:
 
     q, steps, delta = _common(options)
     target = arguments.real("--epsilon", options.epsilon, 0.0, low_open=True)
-    if options.sampling != "poisson":
-        raise ValueError("--sampling must be poisson for the command noise, got 'fixed-size'")
     from dpml.accounting import pld
 
+    least = pld.noise_multiplier if options.sampling == "poisson" else pld.fixed_size_noise_multiplier
     # Printed with six digits, which are rounded up: the noise that a reader copies is enough.
-    sigma = float(_up(pld.noise_multiplier(q=q, steps=steps, epsilon=target, delta=delta)))
+    sigma = float(_up(least(q=q, steps=steps, epsilon=target, delta=delta)))
     return {**_answer(options, q, sigma, steps, delta), "target_epsilon": target}
 
 

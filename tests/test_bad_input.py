@@ -14,8 +14,39 @@ from dpml import mechanisms
 from dpml.accounting import amplification, composition, guarantee, moments, pld, rdp, tradeoff
 from dpml.accounting.pld import losses
 from dpml.audit import samples
+from dpml.pate import (
+    broken_sparse_vector,
+    privacy,
+    sparse_vector,
+    sparse_vector_outcomes,
+    sparse_vector_privacy,
+    stability,
+    voting,
+)
+from dpml.ptr import broken_trimmed_sum, propose_test_release, trimmed_sum
+from dpml.ptr import privacy as ptr_privacy
+from dpml.ptr import statistics as ptr_statistics
 
-MODULES = (mechanisms, amplification, composition, guarantee, tradeoff, samples, moments, rdp, pld, losses)
+MODULES = (
+    mechanisms,
+    amplification,
+    composition,
+    guarantee,
+    tradeoff,
+    samples,
+    moments,
+    rdp,
+    pld,
+    losses,
+    stability,
+    sparse_vector,
+    sparse_vector_outcomes,
+    sparse_vector_privacy,
+    broken_sparse_vector,
+)
+MODULES += (voting, privacy)
+MODULES += (propose_test_release, ptr_statistics, trimmed_sum, broken_trimmed_sum)
+MODULES += (ptr_privacy,)
 
 GOOD = {
     "value": 0.3,
@@ -57,22 +88,120 @@ GOOD = {
     "upper": 1.0,
     "loss": losses.gaussian(sigma=1.5),
     "pairs": losses.laplace(scale=1.5).pairs,
+    "counts": [5, 3, 2],
+    "threshold": 4.0,
+    "sigma_threshold": 2.0,
+    "queries": 4,
+    "asked": 5,
+    "answered": 3,
+    "guarantee": guarantee.Guarantee(1.0, delta=0.0, kind="exact", adjacency="replace-one"),
+    "distance": 2.0,
+    "function": sum,
+    "dataset": (0, 1, 1),
+    "values": (0, 1),
+    "beta": 0.01,
+    "agreement": 0.75,
+    "n_models": 700,
+    "classes": 3,
+    "chunk": 64,
+    "data": [0, 1, 0, 1, 1],
+    "train": lambda data, members: np.zeros(len(members), dtype=int),
+    "stream": [0.0, 1.0, -1.0],
+    "above": [0, 1, 0],
+    "cutoff": 2,
+    "threshold_scale": 1.5,
+    "query_scale": 2.5,
+    "labels": ["a", "b", "a"],
+    "distances": [3, 0, 40],
+    "f1": 0.3,
+    "f2": 0.3,
+    "margin": 3,
+    "bound": 1.0,
+    "tau": 0.25,
+    "rdp_other": 0.5,
+    "epsilon_other": 2.0,
+    "delta_other": 1e-6,
+    "delta0": 0.01,
+    "low": 0.0,
+    "high": 1.0,
+    "trim": 1,
+    "norms": [0.5, 2.0],
+    "ids": [4, 2],
+    "vectors": [[1.0, 0.0], [0.5, 2.0]],
+    "r": 1,
+    "share": 0.25,
     "parts": [(losses.gaussian(sigma=1.5), 2), (losses.laplace(scale=1.5), 1)],
 }
+GOOD_HERE = {("m_svec_guarantee", "threshold"): 90.0}
+GOOD_HERE |= {("theorem_4_4", "sigma"): 20.0, ("theorem_4_4", "q"): 0.01, ("privacy.noise_multiplier", "epsilon"): 3.0}
+GOOD_HERE |= {("independent_pair_rdp", "rdp_other"): lambda order: 0.2 * order}
+GOOD_HERE |= {(f, "order"): 4 for f in ("black_box_upper", "black_box_lower")}
+GOOD_HERE |= {(f"theorem_4_2{g}", "delta0"): 1e-8 for g in ("", "_printed")}
+GOOD_HERE |= {("epsilon_by_rdp_branch_in_delta", "delta0"): 1e-8}
 ADJACENCY = {"without_replacement": "replace-one", "with_replacement": "replace-one"}
-ARRAYS = {"value", "y", "fpr", "bits", "answers", "scores", "scores_neighbour"}
+ARRAYS = {
+    "value",
+    "y",
+    "fpr",
+    "bits",
+    "answers",
+    "scores",
+    "scores_neighbour",
+    "counts",
+    "distance",
+    "stream",
+    "above",
+    "distances",
+}
 ARRAYS_HERE = {(f, "order") for f in ("rdp.gaussian", "rdp.laplace", "rdp.randomized_response", "subsampled_gaussian")}
 ARRAYS_HERE |= {(f"conversion_{f}", name) for f in ("classic", "improved") for name in ("order", "rdp")}
-ARRAYS_HERE |= {("epsilon_curve", "steps"), ("pld.epsilon_curve", "steps")}
+ARRAYS_HERE |= {("epsilon_curve", "steps"), ("pld.epsilon_curve", "steps"), ("privacy.epsilon_curve", "steps")}
+ARRAYS_HERE |= {("random_choice_rdp", name) for name in ("order", "rdp", "rdp_other")}
+ARRAYS_HERE |= {(f, "order") for f in ("theorem_4_3", "theorem_4_4", "theorem_4_4_formula", "rdp_case_1", "rdp_case_2")}
+ARRAYS_HERE |= {(f, "order") for f in ("exact_cases", "exact_subsampled_rdp")}
+ARRAYS_HERE |= {(f"laplace_moment{f}", "lam") for f in ("", "_data_dependent")}
+ARRAYS_HERE |= {(f"{f}_rdp{g}", "order") for f in ("gnmax", "confident") for g in ("", "_data_dependent")}
+ARRAYS_HERE |= {(f, "values") for f in ptr_statistics.__all__}
+ARRAYS_HERE |= {(f, name) for f in trimmed_sum.__all__ for name in ("norms", "ids", "vectors")}
+ARRAYS_HERE |= {(f, "vectors") for f in broken_trimmed_sum.__all__}
+ARRAYS_HERE |= {("propose_test_release", "f1"), ("propose_test_release", "f2"), ("propose_test_refuse", "f2")}
 CURVES = {"poisson_subsampled_upper", "poisson_subsampled_lower", "without_replacement_upper"}  # rdp is a function
-SIGNED = {"value", "y", "center", "scores", "scores_neighbour"}  # a negative number is good
+CURVES |= {"independent_pair_rdp"}
+SIGNED = {
+    "value",
+    "y",
+    "center",
+    "scores",
+    "scores_neighbour",
+    "distance",
+    "threshold",
+    "stream",
+    "f1",
+    "f2",
+    "low",
+}  # a negative number is good
 LABELS = {"kind", "adjacency", "sampling"}
-TRUE_IS_GOOD = {"bits", "answers"}
-NONE_IS_GOOD = {("Guarantee", "order")}
+TRUE_IS_GOOD = {"bits", "answers", "above"}
+NONE_IS_GOOD = {("Guarantee", "order"), ("m_samp", "n_models")}
+NONE_IS_GOOD |= {(f, "ids") for f in ("kept", "trimmed_sum", "clipped_trimmed_sum")}
+NONE_IS_AN_ANSWER = {"above_threshold"}
 INFINITY_IS_GOOD = {("Guarantee", "epsilon"), ("Bounds", "upper")}
+INFINITY_IS_GOOD |= {(f, "margin") for f in ("pass_probability", "propose_test_release", "propose_test_refuse")}
+ANY_RECORDS_ARE_GOOD = {("subsampling_stability", "dataset")}
 SCALAR_IS_BAD = {"scores", "scores_neighbour"}
 
-RECORDS = {"Evidence", "DeltaBounds"}  # plain records, made by functions that check
+RECORDS = {
+    "Evidence",
+    "DeltaBounds",
+    "SamplingPlan",
+    "PublishedCost",
+    "SubsampleVotes",
+    "Noise",
+    "Released",
+    "Release",
+    "Cases",
+    "DirectChoice",
+}  # plain records, made by functions that check
 
 FUNCTIONS = {}
 for module in MODULES:
@@ -96,6 +225,8 @@ def good_arguments(name):
             arguments[parameter] = lambda order: 0.1 * order
         elif parameter == "order" and name in CURVES:
             arguments[parameter] = 4
+        elif (name, parameter) in GOOD_HERE:
+            arguments[parameter] = GOOD_HERE[name, parameter]
         elif parameter != "_":
             arguments[parameter] = GOOD[parameter]
     return arguments
@@ -116,6 +247,8 @@ def bad_values(name, parameter):
         yield from (-1, -1e-9)
     if parameter in ARRAYS or (name, parameter) in ARRAYS_HERE:
         yield from ([0.0, math.nan], [0.0, math.inf], ["a"], [None], [[1.0], [1.0, 0.0]], [0.0, True])
+    elif (name, parameter) in ANY_RECORDS_ARE_GOOD:
+        yield from ([], np.array(0.5), 10**400)
     else:
         yield from (np.array([0.5, 0.5]), [0.5, 0.5], [3, 3], np.array([0.5]), 10**400)
     if parameter in SCALAR_IS_BAD:
@@ -128,7 +261,7 @@ CASES = [(name, parameter) for name in FUNCTIONS for parameter in good_arguments
 def test_the_table_is_complete_and_the_good_values_are_good():
     assert len(FUNCTIONS) > 35
     for name, function in FUNCTIONS.items():
-        assert function(**good_arguments(name)) is not None
+        assert function(**good_arguments(name)) is not None or name in NONE_IS_AN_ANSWER
 
 
 @pytest.mark.parametrize(("name", "parameter"), CASES)
@@ -229,6 +362,44 @@ def test_each_bad_value_is_refused_by_name(name, parameter):
         ("conversion_classic", "rdp", [[0.1], [-0.1]]),
         ("conversion_improved", "order", 1.0),
         ("conversion_improved", "delta", 1.1),
+        ("theorem_4_2", "delta", 1e-8),
+        ("theorem_4_2", "delta0", 0.500001),
+        ("theorem_4_3", "tau", 0.0),
+        ("theorem_4_3", "tau", 1.5),
+        ("theorem_4_3", "tau", 1e-200),
+        ("theorem_4_3", "order", [2.0, 1.0]),
+        ("theorem_4_4", "q", 1.0),
+        ("theorem_4_4", "sigma", 1.1),
+        ("theorem_4_4", "order", 1000.0),
+        ("theorem_4_4_formula", "order", 1e7),
+        ("theorem_4_4_formula", "scale", 0.0),
+        ("exact_subsampled_rdp", "q", 1.5),
+        ("exact_subsampled_rdp", "tau", 0.0),
+        ("exact_subsampled_rdp", "scale", 0.0),
+        ("exact_subsampled_rdp", "delta0", 0.0),
+        ("exact_subsampled_rdp", "delta0", 0.6),
+        ("exact_subsampled_rdp", "order", 1e6 + 1),
+        ("exact_subsampled_rdp", "order", 2e4 + 0.5),
+        ("black_box_upper", "order", 2.0),
+        ("independent_pair_rdp", "rdp_other", lambda order: math.nan),
+        ("random_choice_rdp", "delta0", 0.0),
+        ("random_choice_direct", "delta_other", 1.5),
+        ("delta_cases", "sigma", 0.01),
+        ("single_epsilon", "delta", 1e-300),
+        ("privacy.epsilon_bounds", "q", 1.5),
+        ("privacy.epsilon_bounds", "q", 1e-10),
+        ("privacy.epsilon_bounds", "tau", 0),
+        ("privacy.epsilon_bounds", "scale", 0),
+        ("privacy.epsilon_bounds", "delta0", 0.51),
+        ("privacy.epsilon_bounds", "steps", 10.0),
+        ("privacy.epsilon", "delta", 1e-300),
+        ("privacy.epsilon_curve", "steps", [1, 2.5]),
+        ("privacy_loss", "sigma", 1e5),
+        ("epsilon_by_rdp", "steps", 2**53 + 1),
+        ("epsilon_by_rdp_branch_in_delta", "delta", 1e-9),
+        ("privacy.noise_multiplier", "epsilon", 0.01),
+        ("privacy.noise_multiplier", "delta", 0.0),
+        ("matching_gaussian_sigma", "delta", 0.0),
         ("poisson_subsampled_upper", "order", 2.0),
         ("poisson_subsampled_upper", "order", 1),
         ("poisson_subsampled_upper", "rdp", lambda order: math.nan),
@@ -246,6 +417,21 @@ def test_each_bad_value_is_refused_by_name(name, parameter):
         ("epsilon_lower_bound", "confidence", 1.0),
         ("epsilon_lower_bound_from_scores", "scores", [1.0]),
         ("epsilon_lower_bound_from_scores", "rng", 0),
+        ("distance_to_instability", "counts", [3]),
+        ("distance_to_instability", "counts", [2.5, 1]),
+        ("m_stab", "counts", [[3, 1], [0, 0]]),
+        ("m_stab", "delta", 0.0),
+        ("m_stab", "delta", 1.0),
+        ("m_stab", "epsilon", 0.0),
+        ("release_probability", "delta", 1.0),
+        ("distance_needed", "beta", 1.0),
+        ("stability_threshold", "epsilon", 5e-324),
+        ("sampling_plan", "epsilon", 400.0),
+        ("sampling_plan", "n", 1e5),
+        ("m_samp", "n_models", 600),
+        ("subsample_votes", "q", 0.0),
+        ("subsample_votes", "classes", 1),
+        ("subsample_votes", "train", lambda data, members: np.zeros(3, dtype=int)),
         ("epsilon_lower_bound_from_scores", "rng", np.random.RandomState(0)),
     ],
 )

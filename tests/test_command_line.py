@@ -99,6 +99,18 @@ def test_noise(capsys):
     assert again["epsilon"] == answer["epsilon"]
 
 
+def test_noise_for_batches_of_fixed_size(capsys):
+    few = ["--sampling-rate", "0.05", "--steps", "40", "--delta", "1e-5", "--epsilon", "1.5"]
+    answer = ask(capsys, "noise", *few, "--sampling", "fixed-size")
+    assert 1.499 <= answer["epsilon"]["upper"] <= 1.5 == answer["target_epsilon"]
+    assert (answer["adjacency"], answer["sampling"], answer["renyi"]) == ("replace-one", "without replacement", None)
+    assert answer["noise_multiplier"] > 1.9 * ask(capsys, "noise", *few)["noise_multiplier"]
+    out, _ = say(capsys, "noise", *few, "--sampling", "fixed-size")
+    shown = re.match(r"noise multiplier (\S+); with it epsilon is at most (\S+) at delta", out)
+    assert float(shown[1]) == pytest.approx(answer["noise_multiplier"], rel=1e-15) and float(shown[2]) <= 1.5
+    assert "replace-one" in out and "Poisson" not in out
+
+
 def test_what_costs_nothing_and_what_has_no_price(capsys):
     for change in (["--steps", "0"], ["--sampling-rate", "0"]):
         words = ["epsilon", *RUN, *change]
@@ -150,7 +162,7 @@ MISTAKES = [
     (["epsilon", *RUN, "--dataset-size", "0"], r"--dataset-size must be an integer >= 1, got 0"),
     (["noise", *MNIST, "--epsilon", "0"], r"--epsilon must be in \(0, inf\), got 0\.0"),
     (["noise", *MNIST, "--epsilon", "nan"], r"--epsilon must be in \(0, inf\), got nan"),
-    (["noise", *MNIST, "--epsilon", "1", "--sampling", "fixed-size"], r"--sampling must be poisson"),
+    (["noise", *MNIST, "--epsilon", "1e-7", "--sampling", "fixed-size"], r"--epsilon must be in \[1e-06, 10000\]"),
     *((["epsilon", *replaced(RUN, "--sampling-rate", bad)], rf"--sampling-rate must be in \[0, 1\], got {shown}")
       for bad, shown in (("1.5", r"1\.5"), ("nan", "nan"), ("-0.5", r"-0\.5"))),
     *((["epsilon", *replaced(RUN, "--noise-multiplier", bad)], rf"--noise-multiplier must be in \[0, inf\), got {bad}")

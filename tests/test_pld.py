@@ -151,7 +151,7 @@ ROWS = [row for row in GOLDEN["eps_after_T_steps"] if {"true_eps_exact", "pld_es
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['case']}-{row['T']}")
 def test_golden_rows(row):
     truth = row.get("true_eps_exact", row.get("pld_estimate"))
-    slack = max(1e-9, abs(row.get("pld_h2h_diff", 0.0)) / 20)
+    slack = max(1e-9, 5e-8 * truth if "pld_estimate" in row else 0.0)  # the estimates are extrapolations
     found = pld.epsilon_bounds(q=row["gamma"], sigma=row["sigma"], steps=row["T"], delta=row["delta"])
     assert found.lower <= truth + slack and truth - slack <= found.upper
 

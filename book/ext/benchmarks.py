@@ -2,7 +2,8 @@
 
 ``{dpml-benchmarks} accounting`` shows ``benchmarks/results/accounting.json``: how it was made, the numbers to meet, and
 every time with the answer that it gave. No number is written by hand; the goals are judged again from the rows by
-``benchmarks/accounting.py`` itself.
+``benchmarks/accounting.py`` itself. ``{dpml-benchmarks} training`` does the same with the tables that
+``benchmarks/training.py`` makes.
 """
 
 from __future__ import annotations
@@ -99,19 +100,28 @@ class BenchmarkTables(SphinxDirective):
         for used in (file, FOLDER / f"{name}.py"):
             self.env.note_dependency(str(used))
         record = json.loads(file.read_text(encoding="utf-8"))
+        script = load(name)
         made = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
-        first = f"Recorded on {record['date']} with `{record['command']}`, at least {record['rounds']} rounds: {made}."
+        effort = (
+            f"at least {record['rounds']} rounds" if "rounds" in record else f"{record['seconds_for_a_case']:g} s each"
+        )
+        first = f"Recorded on {record['date']} with `{record['command']}`, {effort}: {made}."
         judged = [
             [goal.text, goal.needed, number(goal.measured), "yes" if goal.met else "no"]
-            for goal in load(name).goals(record["rows"])
+            for goal in script.goals(record["rows"])
         ]
         found: list[nodes.Node] = [nodes.paragraph("", "", *docstrings.inline(first))]
         found.append(self.table(["Goal", "Needed", "Measured", "Met"], judged))
-        for task, title in TASKS.items():
-            section = nodes.section(ids=[nodes.make_id(f"benchmark {task}")])
+        own = (
+            [(title, NOTES[task], *table(record, task)) for task, title in TASKS.items()]
+            if name == "accounting"
+            else []
+        )
+        for title, note, head, rows in own or script.tables(record):
+            section = nodes.section(ids=[nodes.make_id(f"benchmark {name} {title}")])
             section += nodes.title(text=title)
-            section += nodes.paragraph(text=NOTES[task])
-            section += self.table(*table(record, task))
+            section += nodes.paragraph(text=note)
+            section += self.table(head, rows)
             self.state.document.note_explicit_target(section)
             found.append(section)
         return found

@@ -33,7 +33,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 from dpml.pate import sparse_vector_privacy as privacy
@@ -137,7 +137,7 @@ class Released(NamedTuple):
 
 
 def m_svec(
-    labels: Sequence[Any],
+    labels: Sequence[Any] | NDArray[Any],
     *,
     distances: ArrayLike,
     cutoff: int,

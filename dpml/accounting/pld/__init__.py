@@ -11,6 +11,10 @@ with a bound on what it changes, lead from the laws to two numbers between which
    tails are added to the upper end and subtracted from the lower.
 3. Epsilon is found by a search that returns only values at which delta was evaluated.
 
+For Poisson-sampled Gaussian steps a contour integral (`_contour`) is tried first. It gives the same delta from both
+sides, to a relative 1e-7 and in a few milliseconds, wherever its proved bounds are small enough; that is not the case
+for few steps or rare records with little noise, where the lattice answers.
+
 What is assumed: u = 2^-53 arithmetic; logarithms, exponentials and normal distribution functions of NumPy and SciPy as
 accurate as the tests find them (1e-12 relative for the masses, where at most 4e-13 is measured).
 
@@ -18,11 +22,11 @@ accurate as the tests find them (1e-12 relative for the masses, where at most 4e
 |---|---|
 | `epsilon_bounds`, `epsilon`, `delta_bounds`, `epsilon_curve` | DP-SGD with Poisson sampling, add/remove |
 | `noise_multiplier` | the noise for a target |
-| `fixed_size_epsilon_bounds` | samples of fixed size, replace-one |
+| `fixed_size_epsilon_bounds`, `fixed_size_noise_multiplier` | samples of fixed size, replace-one |
 | `compose` with `dpml.accounting.pld.losses` | any mixture of Gaussian, Laplace, randomized response, sampled or not |
 """
 
-from dpml.accounting.pld.calibrate import noise_multiplier
+from dpml.accounting.pld.calibrate import fixed_size_noise_multiplier, noise_multiplier
 from dpml.accounting.pld.compose import compose
 from dpml.accounting.pld.fixed_size import fixed_size_epsilon_bounds
 from dpml.accounting.pld.sampled_gaussian import DeltaBounds, delta_bounds, epsilon, epsilon_bounds, epsilon_curve
@@ -35,5 +39,6 @@ __all__ = [
     "epsilon_bounds",
     "epsilon_curve",
     "fixed_size_epsilon_bounds",
+    "fixed_size_noise_multiplier",
     "noise_multiplier",
 ]

@@ -71,7 +71,7 @@ def profile(parts: Parts, plan: Plan, build: _Build) -> Profile:
 
 def _upper_end(found: Profile, delta: float, guess: float, tolerance: float) -> float:
     """An epsilon at which the profile certifies delta, within tolerance / 50 of the least one."""
-    step = tolerance * max(1.0, guess / 100.0) / 50.0
+    step = tolerance * _plan.scale(guess) / 50.0
     high, reach = guess, step
     while (above := _excess(found.upper, high, delta)) > 0.0:
         high, reach = high + reach, 2.0 * reach
@@ -90,7 +90,7 @@ def _upper_end(found: Profile, delta: float, guess: float, tolerance: float) -> 
 
 def lower_end(found: Profile, delta: float, upper: float, tolerance: float) -> float:
     """An epsilon that is certainly not enough, within tolerance / 50 of the largest one, or 0."""
-    step = tolerance * max(1.0, upper / 100.0) / 50.0
+    step = tolerance * _plan.scale(upper) / 50.0
     above, reach = _excess(found.lower, upper, delta), step
     if above > 0.0:
         return upper
@@ -148,7 +148,7 @@ def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Plan, float, f
             aim = None
         else:
             best, least = plan, felt
-        allowed = tolerance * max(1.0, end / 100.0)
+        allowed = tolerance * _plan.scale(end)
         off = found.steps * plan.window.h**2 * (slope + 1.0) / 12.0
         if last or (off <= allowed and felt <= 0.1 * allowed):
             break
@@ -175,7 +175,7 @@ def holds(parts: Parts, delta: float, epsilon: float, tolerance: float) -> bool:
 
 
 def epsilon_interval(parts: Parts, delta: float, tolerance: float) -> tuple[float, float]:
-    """(lower, upper), at most tolerance * max(1, upper / 100) apart unless the lattice would exceed `LARGEST`."""
+    """(lower, upper), at most tolerance * `_plan.scale` apart unless the lattice would exceed `LARGEST`."""
     if infinite(parts) * (1.0 + 1e-12) >= delta:
         return 0.0, math.inf
     plan, high, aim = _first(parts, delta, tolerance)
@@ -183,7 +183,7 @@ def epsilon_interval(parts: Parts, delta: float, tolerance: float) -> tuple[floa
     for _ in range(4):
         if high > 0.0:
             low = max(low, lower_end(profile(parts, plan, _discretise.better), delta, high, tolerance))
-        width = (high - low) / (tolerance * max(1.0, high / 100.0))
+        width = (high - low) / (tolerance * _plan.scale(high))
         if width <= 1.0 or plan.cost >= LARGEST:
             break
         asked = asked / min(max(2.0 * width, 2.0), 64.0)

@@ -172,10 +172,12 @@ def _make_convex(masses: Array, h: float) -> bool:
     A node of negative mass lies above the chord of its neighbours, so it is no vertex of the convex hull. Below the
     first node there is only loss -infinity, which takes its share of q. Values >= 0 that end in 0 leave nothing
     negative at the top but rounding; that moves down with p kept, which raises H by |mass| times the way. False if
-    this is more than rounding.
+    this is more than rounding, or if many passes were not enough.
     """
     stay = np.ones(len(masses), dtype=bool)
-    while (masses < 0.0).any():
+    for _ in range(2000):  # in the usual settings a few hundred passes do
+        if not (masses < 0.0).any():
+            return True
         stay &= masses >= 0.0
         nodes = np.flatnonzero(stay)
         gone = np.flatnonzero(masses < 0.0)
@@ -191,4 +193,4 @@ def _make_convex(masses: Array, h: float) -> bool:
         share = np.where(inside, np.expm1(-(gone - below) * h) / np.expm1(-distance), 1.0)
         np.add.at(masses, above, share * m)
         np.add.at(masses, below, (1.0 - share) * m)
-    return True
+    return False

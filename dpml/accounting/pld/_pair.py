@@ -164,8 +164,8 @@ def poisson(pair: Pair, q: float) -> Pair:
     low = math.log1p(-q) if math.isinf(pair.low) else float(sampled_loss(np.array(pair.low), q))
     high = math.inf if math.isinf(pair.high) else float(sampled_loss(np.array(pair.high), q))
     points = np.unique(sampled_loss(pair.points, q))
-    if pair.beyond > 0.0:  # then Q has mass where P has none, at the lower end
-        points = np.concatenate([[math.log1p(-q) * _OVER], points])
+    if math.isinf(pair.low):  # what piles up at the lower end has a cell of its own, which rounding cannot move
+        points = np.concatenate([[low * _OVER], points[points > low / _OVER]])
     return Pair(cells, points, low, high, atoms, q * pair.beyond)
 
 

@@ -24,6 +24,11 @@ from dpml.accounting.pld._tilted import Window
 _LARGEST = 2**22
 
 
+def scale(epsilon: float) -> float:
+    """What a tolerance is multiplied by: tolerances are absolute for ordinary epsilon, relative for small and large."""
+    return max(min(1.0, 30.0 * epsilon), 0.03, epsilon / 100.0)
+
+
 class Look(NamedTuple):
     """A coarse view of a pair: losses with their masses under P, and the tails of P at every edge."""
 
@@ -93,21 +98,21 @@ def plan(
         bound = (k - log_delta + log_best) / lams
         best = int(np.argmin(bound))
         guess = max(float(bound[best]), 0.0)
-    scale = max(1.0, guess / 100.0)
+    relative = scale(guess)
     log_bound = min(0.0, float(k[best] - lams[best] * guess + log_best[best]))
     # what delta is, in units of the tilted total mass: known, or as the Chernoff bound has it, and less for other tilts
     if log_delta is not None and epsilon is not None:
         value = log_delta + (lams * guess - k)
     else:
         value = log_best[best] - 3.0 + (lams - lams[best]) * guess + k[best] - k
-    h = 0.9 * math.sqrt(8.0 * tolerance * scale / (steps * (max(float(lams[best]), slope) + 1.0)))
+    h = 0.9 * math.sqrt(8.0 * tolerance * relative / (steps * (max(float(lams[best]), slope) + 1.0)))
     fine = np.abs(grid) * h < 0.3  # for steeper tilts the lattice is no image of the law
     candidates = []
     for chosen in (best, *(best - np.array([1, 2, 3, 5, 8, 13, 21]))):
         if chosen < 0 or (chosen != best and value[chosen] < -18.0):
             continue
         lam, at = float(lams[chosen]), len(lams) + int(chosen)
-        log_alias = max(float(value[chosen]) + math.log(min(1e-3, tolerance * scale * lam / 20.0)), -60.0)
+        log_alias = max(float(value[chosen]) + math.log(min(1e-3, tolerance * relative * lam / 20.0)), -60.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             ends = (log_mgf - log_mgf[at] - log_alias) / (grid - lam)
         ends[~fine & (np.arange(len(grid)) > at + 1)] = math.inf

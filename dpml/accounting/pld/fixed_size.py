@@ -27,6 +27,9 @@ from dpml.accounting.pld.sampled_gaussian import ROUNDING, _out_of_range
 
 __all__ = ["fixed_size_epsilon_bounds"]
 
+LEAST_SIGMA = 0.1
+"""The least noise multiplier that is supported with sampling."""
+
 
 def fixed_size_epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bounds:
     """Return epsilon from both sides for samples of fixed size without replacement, replace-one neighbours.
@@ -55,19 +58,39 @@ def fixed_size_epsilon_bounds(*, q: float, sigma: float, steps: int, delta: floa
     elif sigma == 0.0 or delta == 0.0:
         upper = math.inf
     elif q == 1.0:
-        upper = mechanisms.gaussian_epsilon(sigma=sigma / 2.0 / math.sqrt(steps), delta=delta) * (1.0 + ROUNDING)
+        upper = _fixed_size_upper_end(q, sigma, steps, delta)
         lower = upper * (1.0 - 2.0 * ROUNDING)
     else:
-        arguments.real("q", q, 1e-9, 1.0, high_open=True)
-        arguments.real("sigma", sigma, 0.1, 1e6)
+        _supported(q, sigma)
         try:
             lower = _bracket.epsilon_interval([(_pair.replaced(1.0 / sigma, q), steps)], delta, 1e-4)[0]
-            if steps == 1:
-                base = mechanisms.gaussian_epsilon(sigma=sigma / 2.0, delta=delta / q)
-                upper = float(numerics.log1p_scaled_expm1(base, q=q)) * (1.0 + ROUNDING)
-            else:
-                pair = _pair.without_replacement(_pair.gaussian(2.0 / sigma), q)
-                upper = _bracket.epsilon_interval([(pair, steps)], delta, 1e-4)[1]
         except OverflowError as error:
             raise _out_of_range(sigma, error) from None
+        upper = _fixed_size_upper_end(q, sigma, steps, delta)
     return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="replace-one", sampling="without replacement")
+
+
+def _fixed_size_upper_end(q: float, sigma: float, steps: int, delta: float) -> float:
+    """Return the upper end where there is noise and delta is below the chance of being drawn; arguments not checked.
+
+    Raises:
+        ValueError: if q or sigma is outside the supported range, or the tail of the loss beyond that of floats.
+
+    Source: as `fixed_size_epsilon_bounds`.
+    """
+    if q == 1.0:
+        return mechanisms.gaussian_epsilon(sigma=sigma / 2.0 / math.sqrt(steps), delta=delta) * (1.0 + ROUNDING)
+    _supported(q, sigma)
+    if steps == 1:
+        base = mechanisms.gaussian_epsilon(sigma=sigma / 2.0, delta=delta / q)
+        return float(numerics.log1p_scaled_expm1(base, q=q)) * (1.0 + ROUNDING)
+    pair = _pair.without_replacement(_pair.gaussian(2.0 / sigma), q)
+    try:
+        return _bracket.epsilon_interval([(pair, steps)], delta, 1e-4)[1]
+    except OverflowError as error:
+        raise _out_of_range(sigma, error) from None
+
+
+def _supported(q: float, sigma: float) -> None:
+    arguments.real("q", q, 1e-9, 1.0, high_open=True)
+    arguments.real("sigma", sigma, LEAST_SIGMA, 1e6)

@@ -1,0 +1,150 @@
+r"""Where to put the line of `_contour`: tilt and length, from a coarse look at the moments. Nothing here is a bound.
+
+With $K(\mu)$ on a grid of tilts, the aliases of a line at $\lambda$ of length $\Lambda$ are, in units of
+$e^{K(\lambda) - \lambda\varepsilon}$, about
+
+.. math::
+
+    c(\mu)\, e^{K(\mu) - K(\lambda) + (\lambda - \mu)\varepsilon - |\lambda - \mu| \Lambda}
+
+for the best $\mu$ on either side. The length makes them a small part of delta, which is
+$\delta e^{\lambda\varepsilon - K(\lambda)}$ in the same units; of several tilts the one with the shortest line is
+taken. That is often less than the tilt of the best Chernoff bound, where the law is about to fall into its far tail.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dpml.accounting.pld import _transform
+from dpml.accounting.pld._pair import Array
+from dpml.accounting.pld._transform import Tilted
+
+_SHARES = np.concatenate([[0.0, 0.02, 0.05, 0.1, 0.16], np.linspace(0.22, 1.0, 14), np.geomspace(1.0, 3.0, 9)[1:]])
+_CHOICES = slice(7, 22)  # of the shares: tilts that may be chosen
+_WORK = 1_000_000  # numbers in the table of the look
+_FAINT = -20.0  # log of the least value of delta in its units: below, errors would have to be too small
+
+
+class Step(NamedTuple):
+    """One Poisson-sampled Gaussian step; sign 1.0: the record is removed, -1.0: it is added."""
+
+    q: float
+    sigma: float
+    sign: float
+
+    def power(self, lam: float) -> float:
+        """The c at which E e^{lam L} = F(c)."""
+        return 1.0 + lam if self.sign > 0.0 else -lam
+
+    def node_count(self, power: float, t: float) -> float:
+        """About how many nodes `tilted` takes."""
+        return (abs(power) / self.sigma + 2.0 * _transform.TAIL) / _transform.step_for(self.sigma, power, t)
+
+    def tilted(self, power: float, t: float) -> Tilted:
+        """The tilted law on nodes of its own, for frequencies up to t."""
+        step = _transform.step_for(self.sigma, power, t)
+        return _transform.tilted(_transform.nodes(self.q, self.sigma, power, power, step), power, t)
+
+
+class Plan(NamedTuple):
+    """The chosen tilt and length of a line for one epsilon."""
+
+    lams: Array
+    lam: float
+    length: float
+    log_value: float  # log of delta in units of e^{K - lam epsilon}, about
+    sides: tuple[int, ...]  # of `lams`: the mu for the aliases below and above, which the lower end needs
+
+
+class Look(NamedTuple):
+    """Moments of one step on a grid of tilts."""
+
+    lams: Array
+    moments: Array
+    log_best: Array
+
+
+def look(step: Step, lam: float) -> Look | None:
+    """Moments at tilts from 0 to three times lam; None where that would take too long or leave the range of floats."""
+    lams = lam * _SHARES
+    powers = 1.0 + lams if step.sign > 0.0 else -lams
+    least, largest = float(powers.min()), float(powers.max())
+    width = _transform.step_for(step.sigma, least, 0.0)
+    reach = (largest - least) / step.sigma + 2.0 * _transform.TAIL
+    if reach / step.sigma > 650.0 or reach / width * len(lams) > _WORK:
+        return None
+    at = _transform.nodes(step.q, step.sigma, least, largest, width)
+    moments = _transform.log_moments(at, powers)
+    moments[0] = 0.0
+    return Look(lams, moments, best_constant(lams))
+
+
+def chernoff(seen: Look, steps: float, epsilon: float) -> tuple[float, float]:
+    """The tilt of the least Chernoff bound on delta at epsilon, and the logarithm of the bound."""
+    bounds = steps * seen.moments - seen.lams * epsilon + seen.log_best
+    best = 1 + int(np.argmin(bounds[1:]))
+    return float(seen.lams[best]), float(bounds[best])
+
+
+def enough(seen: Look, steps: float, log_delta: float) -> tuple[float, float]:
+    """The tilt of the least Chernoff bound on epsilon at delta, and that bound."""
+    bounds = (steps * seen.moments[1:] + seen.log_best[1:] - log_delta) / seen.lams[1:]
+    best = int(np.argmin(bounds))
+    return float(seen.lams[best + 1]), max(0.0, float(bounds[best]))
+
+
+def centred(
+    step: Step, steps: float, lam: float, *, epsilon: float | None = None, log_delta: float = -math.inf
+) -> tuple[Look, float, float] | None:
+    """A look, begun at lam, whose grid has the best tilt inside; that tilt and what `chernoff` or `enough` says.
+
+    `enough` is asked where no epsilon is given, for delta. With both, any tilt will do that shows delta at epsilon.
+    None where a look is out of reach.
+    """
+    for _ in range(12):
+        seen = look(step, lam)
+        if seen is None:
+            break
+        lam, bound = enough(seen, steps, log_delta) if epsilon is None else chernoff(seen, steps, epsilon)
+        if seen.lams[1] < lam < seen.lams[-1] or (epsilon is not None and bound <= log_delta):
+            return seen, lam, bound
+    return None
+
+
+def plan(seen: Look, aims: list[tuple[float, float]], log_delta: float, accuracy: float) -> Plan | None:
+    """The shortest line on which the aliases are `accuracy` of delta at each aim: a number of steps and an epsilon.
+
+    None where no tilt will do.
+    """
+    lams = seen.lams
+    gaps = np.abs(np.subtract.outer(lams[_CHOICES], lams))
+    best: Plan | None = None
+    tables = []
+    for steps, epsilon in aims:
+        exponents = steps * seen.moments - lams * epsilon
+        log_values = np.minimum(log_delta - exponents[_CHOICES], 0.0)
+        above = exponents + seen.log_best - (exponents[_CHOICES] + log_values + math.log(accuracy))[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tables.append((above / gaps, log_values))
+    reach = tables[0][0]
+    log_values = tables[0][1]
+    for other, values in tables[1:]:
+        reach, log_values = np.maximum(reach, other), np.minimum(log_values, values)
+    for row, chosen in enumerate(range(_CHOICES.start, _CHOICES.stop)):
+        if log_values[row] < _FAINT:
+            continue
+        low, high = int(np.argmin(reach[row, :chosen])), chosen + 1 + int(np.argmin(reach[row, chosen + 1 :]))
+        length = 1.02 * max(float(reach[row, low]), float(reach[row, high]))
+        if length > 0.0 and (best is None or length < best.length):
+            best = Plan(lams, float(lams[chosen]), length, float(log_values[row]), (low, high))
+    return best
+
+
+def best_constant(lam: Array) -> Array:
+    r"""log c(lam), $c(\lambda) = \lambda^\lambda (1 + \lambda)^{-1-\lambda}$."""
+    found: Array = np.where(lam > 0.0, lam * np.log(np.maximum(lam, 1e-300)), 0.0) - (1.0 + lam) * np.log1p(lam)
+    return found

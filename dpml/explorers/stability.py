@@ -1,0 +1,165 @@
+"""Explorers of chapter 07, Privacy by stability."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpml.classroom.explorer import Explorer, Range, Switch
+from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
+from dpml.pate.stability import (
+    fail_probability,
+    overuse_probability,
+    release_probability,
+    sampling_plan,
+    sampling_plan_chernoff,
+    stability_threshold,
+)
+
+
+def release_curve() -> Explorer:
+    """How likely M_stab releases the answer A, over all datasets in a row, and what two neighbours differ in.
+
+    The datasets are those of a vote between A and B. At x >= 0 the answer is A and x votes may change without changing
+    it; at x < 0 it is B, with -x - 1 votes to spare. D stands at x, its neighbour D' at x - 1.
+    """
+    low, floor = -5, 1e-14
+    places = np.arange(low, 31)
+
+    def chance(x: int, *, epsilon: float, delta: float) -> float:
+        """Of the output A at place x; beyond the border A is impossible."""
+        return float(release_probability(x, epsilon=epsilon, delta=delta)) if x >= 0 else 0.0
+
+    def failure(x: int, *, epsilon: float, delta: float) -> float:
+        return float(fail_probability(x if x >= 0 else -x - 1, epsilon=epsilon, delta=delta))
+
+    def draw(epsilon: float, x: int, slack: str) -> Frame:
+        delta = float(slack)
+        of = {"epsilon": epsilon, "delta": delta}
+        inside = places[places >= 0]
+        released = np.array([chance(int(v), **of) for v in inside])
+        loss = np.array([math.log(chance(int(v), **of) / chance(int(v) - 1, **of)) for v in inside[1:]])
+        failing = np.array([abs(math.log(failure(int(v), **of) / failure(int(v) - 1, **of))) for v in inside])
+        threshold = stability_threshold(**of)
+        here, there = chance(x, **of), chance(x - 1, **of)
+        if x == 0:
+            title = f"At the border D gives A with probability δ/2 = {here:.3g}, D′ never: the price beyond ε."
+        else:
+            title = (
+                f"Distance {x}: the exact answer comes with probability {here:.3g}; the neighbour's with {there:.3g}."
+            )
+        ratio = "no bound: A is impossible under D′" if x == 0 else f"log-ratio {math.log(here / there):.4g}"
+        rows = [
+            [f"{v}", f"{chance(v, **of):.4g}", f"{failure(v, **of):.4g}", f"{loss[v - 1]:.4f}" if v else "no bound"]
+            for v in (0, 1, 2, 5, 10, 15, 20, 25, 30)
+        ]
+        return Frame(
+            title=title,
+            readout=(
+                f"ε = {epsilon:g}, δ = {delta:g}, T = {threshold:.4g}: D at distance {x} releases A with probability "
+                f"{here:.4g}, D′ with {there:.4g} ({ratio}), D fails with {failure(x, **of):.4g}"
+            ),
+            marks=[
+                Area([-1.0, 0.0], [floor, floor], [delta / 2, delta / 2], "D"),
+                Rule("guarantee", y=delta / 2, label="δ/2", at=(-4.8, delta / 2 * 2.2)),
+                Rule("muted", x=min(threshold, 30.9)),
+                Text(
+                    min(threshold, 30.9) - 0.4,
+                    2.4,
+                    "T" if threshold < 30.9 else f"T = {threshold:.3g}, to the right",
+                    "muted",
+                    anchor="end",
+                ),
+                Text(-1.3, 3e-13, "f = B", "muted", anchor="end"),
+                Text(0.6, 3e-13, "f = A", "muted"),
+                Line(inside, released, "D"),
+                Points([x], [here], "D", label="D", at=(x - 0.5, min(here * 4, 3.0)), anchor="end"),
+                Points([x - 1], [max(there, 2 * floor)], "D'"),
+                Line([x - 1, x - 1], [floor, max(there, 2 * floor)], "D'"),
+                Text(x - 0.6, 1.2e-11 if x > 1 else 2.5e-10, "D′" if there > 0 else "D′: 0", "D'"),
+                Rule("guarantee", y=epsilon, label="ε", at=(-4.8, epsilon + 0.08), panel=1),
+                Line(inside[1:], loss, "D", label="of the answer A", at=(1.5, epsilon + 0.08), panel=1),
+                Line(inside, failing, "muted", label="of “fail”", at=(30.5, epsilon + 0.08), anchor="end", panel=1),
+                Points([0.0], [4.25], "D", label="at the border: no bound", at=(0.8, 4.15), panel=1),
+                Points([x], [loss[x - 1] if x else 4.25], "measured", panel=1),
+            ],
+            table=(["distance of D", "P(A under D)", "P(fail under D)", "loss of A against D′"], rows),
+        )
+
+    across = Axis(
+        "datasets in a row: steps from the border", low, 31, ticks=[(v, f"{v}") for v in (0, 5, 10, 15, 20, 25, 30)]
+    )
+    powers = [(1.0, "1"), (1e-3, "10⁻³"), (1e-6, "10⁻⁶"), (1e-9, "10⁻⁹"), (1e-12, "10⁻¹²")]
+    return Explorer(
+        "release-curve",
+        draw=draw,
+        controls=[
+            Range("epsilon", "ε", [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0], 1.0, "{:.3g}", "log"),
+            Range("x", "distance of D", [0, 1, 2, 3, 4, 5, 7, 9, 11, 12, 15, 18, 20, 25, 30], 1, "{:d}"),
+            Switch("slack", "δ", {"0.01": "δ = 0.01", "1e-5": "δ = 10⁻⁵", "1e-8": "δ = 10⁻⁸"}, "1e-5"),
+        ],
+        axes=[
+            Axes(across, Axis("P(release the answer A)", floor, 10.0, "log", ticks=powers)),
+            Axes(across, Axis("privacy loss between D and D′", 0.0, 4.6)),
+        ],
+    )
+
+
+def models_needed() -> Explorer:
+    """How many models M_samp trains, and on how many records each, by the printed count and by Chernoff's bound."""
+    grid = np.geomspace(0.1, 10.0, 31)
+
+    def draw(epsilon: float, delta: float, records: str) -> Frame:
+        n = int(records)
+        printed = sampling_plan(epsilon=epsilon, delta=delta, n=n)
+        cheap = sampling_plan_chernoff(epsilon=epsilon, delta=delta, n=n)
+        plans = [sampling_plan(epsilon=float(e), delta=delta, n=n) for e in grid]
+        cheaper = [sampling_plan_chernoff(epsilon=float(e), delta=delta, n=n) for e in grid]
+        size = printed.q * n
+        wasted = overuse_probability(n=n, q=cheap.q, n_models=cheap.n_models)
+        rows = []
+        for e in (0.1, 0.3, 1.0, 3.0, 10.0):
+            plan = sampling_plan(epsilon=e, delta=delta, n=n)
+            fewer = sampling_plan_chernoff(epsilon=e, delta=delta, n=n)
+            rows.append([f"{e:g}", f"{plan.q:.4g}", f"{plan.q * n:,.0f}", f"{plan.n_models:,}", f"{fewer.n_models:,}"])
+        return Frame(
+            title=(
+                f"ε = {epsilon:.3g}, δ = {delta:.0e}: {printed.n_models:,} models, each on some {size:,.0f} records."
+            ),
+            readout=(
+                f"q = {printed.q:.4g}; printed count {printed.n_models:,}, by Chernoff's bound {cheap.n_models:,} "
+                f"(some record is then in too many parts with probability at most {wasted:.2g})"
+            ),
+            marks=[
+                Line(grid, [p.n_models for p in plans], "source", label="printed (Hoeffding)", at=(0.115, 1.5e9)),
+                Line(grid, [p.n_models for p in cheaper], "guarantee", label="Chernoff", at=(0.115, 6e3)),
+                Rule("muted", y=250.0, label="250 teachers, as in PATE", at=(0.115, 45.0)),
+                Rule("muted", x=epsilon),
+                Points([epsilon], [printed.n_models], "source"),
+                Points([epsilon], [cheap.n_models], "measured"),
+                Line(grid, [p.q * n for p in plans], "D", panel=1),
+                Rule("muted", y=float(n), label="all records", at=(0.115, n * 1.5), panel=1),
+                Rule("muted", x=epsilon, panel=1),
+                Points([epsilon], [size], "D", panel=1),
+            ],
+            table=(["ε", "q", "records for each model", "models, printed", "models, Chernoff"], rows),
+        )
+
+    epsilons = [0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]
+    counts = [(10.0, "10"), (1e3, "10³"), (1e5, "10⁵"), (1e7, "10⁷"), (1e9, "10⁹")]
+    sizes = [(1.0, "1"), (1e2, "100"), (1e4, "10⁴"), (1e6, "10⁶")]
+    across = Axis("ε", 0.1, 10.0, "log", ticks=[(v, f"{v:g}") for v in (0.1, 0.3, 1.0, 3.0, 10.0)])
+    return Explorer(
+        "models-needed",
+        draw=draw,
+        controls=[
+            Range("epsilon", "ε", epsilons, 1.0, "{:.3g}", "log"),
+            Range("delta", "δ", [1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3], 1e-5, "{:.0e}", "log"),
+            Switch("records", "n", {"10000": "n = 10,000", "100000": "n = 100,000", "1000000": "n = 10⁶"}, "100000"),
+        ],
+        axes=[
+            Axes(across, Axis("number of models", 10.0, 1e11, "log", ticks=counts)),
+            Axes(across, Axis("records for each model", 1.0, 1e7, "log", ticks=sizes)),
+        ],
+    )

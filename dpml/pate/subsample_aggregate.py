@@ -1,0 +1,235 @@
+r"""M_samp: make any function stable by asking it about many random parts of the data, then release by M_stab's test.
+
+With a sampling probability q (the lecture's $\gamma$) and $n_T$ models:
+
+1. Draw $n_T$ parts of the data; each record is in each part with probability q, by its own coin.
+2. If some record is in more than $2 q n_T$ parts, fail (the event B).
+3. Evaluate f on every part, and let $c_{(1)} \ge c_{(2)}$ be the two largest counts of equal answers. The answer is the
+   most frequent one if $d + \mathrm{Lap}(1/\varepsilon) > \log(1/\delta)/\varepsilon$, with
+
+   .. math::
+
+       d = \frac{c_{(1)} - c_{(2)}}{4 q n_T} - 1 ;
+
+   otherwise fail.
+
+Theorem (privacy). For replace-one neighbours, $\varepsilon > 0$, $0 < \delta < 1$, any q and $n_T$ and any f with a
+finite set of answers, M_samp is $(\varepsilon, \delta/2)$-differentially private.
+
+Proof. Let D and D' differ in record i. Take the same coins for both; the coins do not depend on the data, so it is
+enough to show the claim for each outcome of them. In B the output is "fail" for both: B costs nothing. Outside B
+record i is in at most $2 q n_T$ parts, so at most that many votes move. (a) Each of $c_{(1)}$, $c_{(2)}$ moves by at
+most $2 q n_T$, the gap by at most $4 q n_T$, and d by at most 1. (b) If the winners differ, say j on D and k on D',
+the gap between j and k goes from at least $c_{(1)} - c_{(2)}$ to at most 0, so $c_{(1)} - c_{(2)} \le 4 q n_T$ and
+$d \le 0$; the same for D'. Now argue as for M_stab, with $P(j) \le \delta/2$ in case (b).
+
+Why replace-one: the number of models is a function of n, and n must be public. Under add/remove $n_T$, and with it
+everything above, would differ between neighbours; so would the event B, which then depends on who is there.
+
+Theorem (utility, repaired). Let f give f(D) on a part of D with probability at least 3/4, let
+$q = \varepsilon / (32 \log(1/\delta))$, $\delta e^\varepsilon < 2$, $n_T \ge 128 \log(1/\delta)$ and $P(B) \le \delta$.
+Then the answer is f(D) with probability at least $1 - 3\delta$.
+
+Proof. By Hoeffding's inequality f(D) has at least $\frac{11}{16} n_T$ votes but for probability
+$e^{-n_T/128} \le \delta$. Then the gap is at least $\frac{3}{8} n_T$ and
+$d \ge \frac{3}{32 q} - 1 = 3\log(1/\delta)/\varepsilon - 1$, so the test fails with probability at most
+$\delta^2 e^\varepsilon / 2 < \delta$. Add P(B).
+
+This is not PATE. There the parts are disjoint, each record moves one vote, and some hundred models do. Here a record
+is in about $q n_T$ parts, and privacy must survive that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from dpml import arguments
+from dpml.accounting.guarantee import Guarantee
+from dpml.pate import _model_answers, _stability_input
+from dpml.pate.exact_release import FAIL, release_probability, stability_test
+from dpml.pate.sampling_plan import sampling_plan
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "SubsampleVotes",
+    "m_samp",
+    "m_samp_privacy",
+    "m_samp_release_probability",
+    "scaled_distance",
+    "subsample_votes",
+]
+
+
+class SubsampleVotes(NamedTuple):
+    """What M_samp must keep to itself: the counts of each answer, and in how many parts the most used record is.
+
+    `counts` has the shape [classes] or [queries, classes]. Nothing in it is private.
+
+    Source: the lecture, slide "Privacy via Subsample and Aggregate", steps 2 to 4.
+    """
+
+    counts: NDArray[np.int64]
+    most_used: int
+
+
+def scaled_distance(counts: ArrayLike, *, q: float, n_models: int) -> NDArray[np.float64]:
+    """Return (first - second count) / (4 q n_models) - 1, which takes the place of the distance to instability.
+
+    `counts` has the shape [classes] or [queries, classes]. With `dpml.pate.stability.release_probability` it gives
+    the exact probability of a release for given votes.
+
+    Raises:
+        ValueError: if counts is not an array of whole numbers >= 0 of one of these shapes, q not in (0, 1], or n_models
+            not an integer in [1/q, 2^53].
+
+    Source: the lecture, slide "Privacy via Subsample and Aggregate", step 4.
+    """
+    q, n_models = _stability_input.sizes(q, n_models)
+    top = np.partition(_stability_input.vote_counts(counts), -2, axis=-1)
+    distance: NDArray[np.float64] = (top[..., -1] - top[..., -2]) / (4.0 * q * n_models) - 1.0
+    return distance
+
+
+def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float, q: float, n_models: int) -> float:
+    r"""Return the probability that M_samp releases f(D), apart from the event B, for a function with two answers.
+
+    `agreement` is the probability that f gives f(D) on a random part, as by
+    `dpml.pate.stability.subsampling_stability`. The votes for f(D) are then binomial, and the sum over them is exact.
+    With more than two answers it is a lower bound. Subtract `overuse_probability` for the event B.
+
+    Raises:
+        ValueError: if agreement is not in [0, 1], epsilon not in (0, inf), delta not in (0, 1), q not in (0, 1], or
+            n_models not an integer in [1/q, 10^8].
+
+    Source: the lecture, slide "Utility of M_samp", computed in place of bounded.
+
+    Printed: with $\gamma = \varepsilon/(32\log(1/\delta))$, at least $\frac58 n_T$ votes for f(D) give
+    $\frac{1}{16\gamma} > \frac{2\log(1/\delta)}{\varepsilon}$, and so a release with probability $1 - \delta$.
+
+    Implemented: both sides are equal, and the test subtracts 1. At 5/8 of the votes it fails with probability
+    $\delta e^\varepsilon / 2$: $3.69 \cdot 10^{-5}$ at $\varepsilon = 2$ and $\delta = 10^{-5}$. The claim
+    $1 - 3\delta$ holds all the same, for $\delta e^\varepsilon < 2$ and $n_T \ge 128 \log(1/\delta)$, since 11/16 of
+    the votes are there with probability $1 - \delta$.
+    """
+    agreement = arguments.probability("agreement", agreement)
+    epsilon, delta = _stability_input.budget(epsilon, delta)
+    q, n_models = _stability_input.sizes(q, n_models, most=10**8)
+    spread = 40.0 * math.sqrt(n_models) + 1.0  # by Hoeffding the rest has probability below e^-3200
+    low, high = max(0, int(agreement * n_models - spread)), min(n_models, int(agreement * n_models + spread))
+    votes = np.arange(max(low, n_models // 2 + 1), high + 1)
+    if votes.size == 0:
+        return 0.0
+    released = release_probability((2.0 * votes - n_models) / (4.0 * q * n_models) - 1.0, epsilon=epsilon, delta=delta)
+    return min(1.0, float(np.sum(_binomial(votes, n_models, agreement) * released)))
+
+
+def subsample_votes(
+    data: Any,
+    *,
+    n: int,
+    classes: int,
+    q: float,
+    n_models: int,
+    train: Callable[[Any, NDArray[np.bool_]], ArrayLike],
+    rng: np.random.Generator,
+    chunk: int = 512,
+) -> SubsampleVotes:
+    """Return the votes of models trained on random parts of the data. Nothing here is private: see `m_samp`.
+
+    `train(data, members)` gets a boolean array [models, records] that says which record is in which part, `chunk`
+    models at a time, and returns the answers as whole numbers below `classes`: an array [models], or [models, queries]
+    if the models answer several questions. The answers of a model must depend on the records of its own part only.
+
+    Raises:
+        ValueError: if data does not hold n records, classes is not an integer >= 2, q not in (0, 1], n_models not an
+            integer in [1/q, 2^53], chunk not an integer >= 1, rng not a Generator, train not a function, or its answers
+            are of another shape or range.
+
+    Source: the lecture, slide "Privacy via Subsample and Aggregate", steps 2 to 4.
+    """
+    n = arguments.integer("n", n, 1, 2**53)
+    _model_answers.records(data, n)
+    classes, chunk = arguments.integer("classes", classes, 2, 2**31), arguments.integer("chunk", chunk, 1, 2**31)
+    q, n_models = _stability_input.sizes(q, n_models)
+    _stability_input.function("train", train)
+    rng = arguments.generator("rng", rng)
+    used, shape, total = np.zeros(n, dtype=np.int64), None, None
+    for start in range(0, n_models, chunk):
+        members = rng.random((min(chunk, n_models - start), n)) < q
+        used += members.sum(axis=0)
+        answers = _model_answers.answers(train(data, members), len(members), shape, classes)
+        shape = answers.shape[1:]
+        columns = answers.reshape(len(members), -1)
+        offsets = classes * np.arange(columns.shape[1])
+        new = np.bincount((columns + offsets).reshape(-1), minlength=classes * columns.shape[1])
+        total = new if total is None else total + new
+    assert total is not None
+    assert shape is not None
+    return SubsampleVotes(total.reshape(*shape, classes), int(used.max()))
+
+
+def m_samp(
+    data: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    n: int,
+    classes: int,
+    train: Callable[[Any, NDArray[np.bool_]], ArrayLike],
+    rng: np.random.Generator,
+    n_models: int | None = None,
+    chunk: int = 512,
+) -> NDArray[np.int64]:
+    """Return the answer of most models trained on random parts of the data, or `FAIL`.
+
+    `train` is as in `subsample_votes`, which also says what it costs. `n` is the number of records: public, the same
+    for neighbours. `n_models` is by default the lecture's count, `sampling_plan`; any other public one, such as that of
+    `sampling_plan_chernoff`, is as private. The answer is a label, or one for each query if the models answer several.
+
+    Neighbours: one record is replaced. Each query is (epsilon, delta/2)-differentially private, and several queries
+    compose, although they share the parts. Nothing is drawn for privacy before all answers are there and in order.
+
+    Raises:
+        ValueError: if data does not hold n records, or for an argument that `sampling_plan` or `subsample_votes`
+            refuses.
+
+    Source: the lecture, slide "Privacy via Subsample and Aggregate".
+    """
+    plan = sampling_plan(epsilon=epsilon, delta=delta, n=n)
+    models = plan.n_models if n_models is None else n_models
+    votes = subsample_votes(data, n=n, classes=classes, q=plan.q, n_models=models, train=train, rng=rng, chunk=chunk)
+    distance = scaled_distance(votes.counts, q=plan.q, n_models=models)
+    passed = stability_test(distance, epsilon=epsilon, delta=delta, rng=rng)
+    passed = passed & (votes.most_used <= _stability_input.limit(plan.q, models))
+    return np.where(passed, votes.counts.argmax(axis=-1), FAIL)[()]
+
+
+def m_samp_privacy(*, epsilon: float, delta: float) -> Guarantee:
+    """Return the guarantee of one answer of M_samp: (epsilon, delta/2) for replace-one neighbours.
+
+    Given the coins it is tight: let record i be in exactly 2 q n_models parts and decide them all. Averaged over the
+    coins it is an upper bound.
+
+    Raises:
+        ValueError: if epsilon is not in (0, inf) or delta not in (0, 1).
+
+    Source: the theorem at the head of this module. The lecture, slide "Privacy of M_samp", states (epsilon, delta).
+    """
+    epsilon, delta = _stability_input.budget(epsilon, delta)
+    return Guarantee(epsilon, delta=delta / 2, kind="upper bound", adjacency="replace-one")
+
+
+def _binomial(k: NDArray[np.int64], n: int, p: float) -> NDArray[np.float64]:
+    """The probabilities of k successes among n."""
+    if p in (0.0, 1.0):
+        return np.where(k == n * p, 1.0, 0.0)
+    ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    probabilities: NDArray[np.float64] = np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
+    return probabilities

@@ -1,0 +1,129 @@
+r"""The teachers vote, noise is added to the counts, and only the winner is told.
+
+An ensemble of n teachers, trained on disjoint shards of the private records, labels one public input: $c_j$ teachers
+vote for class j. Three ways to release a label:
+
+.. math::
+
+    \text{noisy argmax:}\quad & \arg\max_j\, (c_j + \mathrm{Lap}(b)) \\
+    \text{GNMax:}\quad & \arg\max_j\, (c_j + N(0, \sigma^2)) \\
+    \text{confident GNMax:}\quad & \text{GNMax if } \max_j c_j + N(0, \sigma_1^2) \ge T,
+    \text{ and otherwise no answer}
+
+Here `scale`, `sigma` and `threshold` are in votes, not over a sensitivity.
+
+Neighbours. One record lies in one shard, so replacing it changes one teacher, and one vote moves from a class to
+another: *two* counts change by one each. The same holds for a record added or removed, if the shard of a record is
+decided by the record alone. The sensitivity of the counts is 2 in the L1 norm and $\sqrt 2$ in the L2 norm; that of the
+largest count is 1.
+
+Theorem. The noisy argmax is (2/b, 0)-differentially private, GNMax has the Rényi divergence $\alpha/\sigma^2$, and the
+test of confident GNMax $\alpha/(2\sigma_1^2)$ besides.
+
+Proof. The noisy counts are the Laplace or the Gaussian mechanism with those sensitivities. The winner is
+post-processing of them, and so is the outcome of the test of the noisy largest count.
+
+What many labels cost together is in `dpml.pate.privacy`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpml import arguments
+from dpml.pate._counts import gaps, histograms
+from dpml.pate.argmax_law import argmax_log_probabilities, argmax_probabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "UNANSWERED",
+    "argmax_log_probabilities",
+    "argmax_probabilities",
+    "confident_gnmax",
+    "gnmax",
+    "noisy_argmax",
+]
+
+UNANSWERED = -1
+"""What `confident_gnmax` returns in the place of a label where the test of the largest count fails."""
+
+
+def noisy_argmax(counts: ArrayLike, *, scale: float, rng: np.random.Generator) -> int | NDArray[np.int64]:
+    """Return the class with the largest count after Laplace noise of scale `scale`, in votes, on each count.
+
+    `counts` is one histogram [classes], for which the result is an int, or many [queries, classes], for which it is
+    an array [queries]; it is not changed. Each query is (2/scale, 0)-differentially private: one record moves one vote
+    (`dpml.pate.privacy.laplace_vote_epsilon` says why it is not 1/scale). Classes that tie win equally often.
+
+    Raises:
+        ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
+            classes, scale not in (0, inf), or rng not a Generator; nothing is drawn then.
+
+    Source: the lecture, slide "PATE, per-query privacy of the teacher ensemble"; Papernot et al., "Semi-supervised
+    knowledge transfer for deep learning from private training data", ICLR 2017, equation (1).
+    """
+    votes = histograms("counts", counts)
+    scale = arguments.real("scale", scale, 0.0, low_open=True)
+    rng = arguments.generator("rng", rng)
+    return _winner(votes, scale, rng.laplace(size=votes.shape))
+
+
+def gnmax(counts: ArrayLike, *, sigma: float, rng: np.random.Generator) -> int | NDArray[np.int64]:
+    """Return the class with the largest count after Gaussian noise of standard deviation `sigma`, in votes, on each.
+
+    Shapes as in `noisy_argmax`. Neighbours: one record moves one vote; the Rényi divergence of a query is at most
+    order/sigma^2 (`dpml.pate.privacy.gnmax_rdp`).
+
+    Raises:
+        ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
+            classes, sigma not in (0, inf), or rng not a Generator; nothing is drawn then.
+
+    Source: Papernot et al., "Scalable private learning with PATE", ICLR 2018, section 4.1.
+    """
+    votes = histograms("counts", counts)
+    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
+    rng = arguments.generator("rng", rng)
+    return _winner(votes, sigma, rng.normal(size=votes.shape))
+
+
+def confident_gnmax(
+    counts: ArrayLike, *, threshold: float, sigma_threshold: float, sigma: float, rng: np.random.Generator
+) -> int | NDArray[np.int64]:
+    """Return `gnmax` where the largest count plus noise reaches the threshold, and `UNANSWERED` = -1 elsewhere.
+
+    `threshold`, and the standard deviations of the two noises, `sigma_threshold` for the test and `sigma` for the
+    votes, are in votes. Shapes as in `noisy_argmax`. The test costs order/(2 sigma_threshold^2) for every query asked,
+    answered or not; each answer costs order/sigma^2 more.
+
+    Raises:
+        ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
+            classes, threshold is not finite, sigma_threshold or sigma not in (0, inf), or rng not a Generator; nothing
+            is drawn then.
+
+    Source: Papernot et al., "Scalable private learning with PATE", ICLR 2018, Algorithm 1 (Confident-GNMax).
+    """
+    votes = histograms("counts", counts)
+    threshold = arguments.real("threshold", threshold)
+    sigma_threshold = arguments.real("sigma_threshold", sigma_threshold, 0.0, low_open=True)
+    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
+    rng = arguments.generator("rng", rng)
+    noise = rng.normal(size=votes.shape[:-1])
+    with np.errstate(over="ignore"):
+        sure = (votes.max(axis=-1) - threshold) / sigma_threshold + noise >= 0.0
+    winner = _winner(votes, sigma, rng.normal(size=votes.shape))
+    if votes.ndim == 1:
+        return int(winner) if sure else UNANSWERED
+    return np.where(sure, winner, UNANSWERED)
+
+
+def _winner(votes: NDArray[np.float64], size: float, standard_noise: NDArray[np.float64]) -> int | NDArray[np.int64]:
+    """The class with the largest c_j/size + noise. Votes are taken relative to the leader: then the leader's noise is
+    not rounded away beside its count, and a tie is decided by the noise alone however small the noise is."""
+    with np.errstate(over="ignore"):  # a class that is hopelessly far behind gets minus infinity
+        place = standard_noise - gaps(votes) / size
+    winner = place.argmax(axis=-1)
+    return int(winner) if votes.ndim == 1 else winner.astype(np.int64)

@@ -1,0 +1,193 @@
+r"""The trimmed sum: leave out the F longest vectors, and what one record can then still do.
+
+Let S hold m vectors, ordered by length, $\lVert x_{(1)} \rVert \le \dots \le \lVert x_{(m)} \rVert$, all of length at
+most R (`bound`), with $\lVert x_{(k)} \rVert = 0$ for k < 1. The F-trimmed sum, its local sensitivity within r
+changes, and its safety margin for a proposed tau < R are
+
+.. math::
+
+    \mathrm{TSUM}_F(S) = \sum_{k=1}^{m-F} x_{(k)}, \qquad
+    \mathrm{LS}^{(r)}(S) = \begin{cases} \lVert x_{(m-F+1+r)} \rVert & r \le F - 1 \\ R & r \ge F, \end{cases} \qquad
+    \Delta(S) = \max\bigl(0,\ F - \#\{i : \lVert x_i \rVert > \tau\}\bigr) .
+
+Proof of the second. A new record of length R takes a place among the F longest and pushes $x_{(m-F+1)}$ into the sum;
+no record moves it by more than that. Adding r of length R first moves the rank up by r; once F have been added the next
+one may enter the sum itself. Proof of the third. $\lVert x_{(k)} \rVert > \tau$ exactly for the last
+$c = \#\{i : \lVert x_i \rVert > \tau\}$ ranks, so the first r with LS above tau is F - c, or 0 if c >= F.
+
+The global sensitivity is R only if one fixed order of all records decides what is left out, ties included. Clipped
+vectors have equal lengths up to rounding, so their order is an accident that one record can upset:
+`clipped_trimmed_sum` sorts by the length before clipping and breaks ties by the record's id, and
+`dpml.ptr.broken_trimmed_sum` shows what goes wrong otherwise. F must be fixed without looking at the vectors, nor at
+how many there are. Neighbours: one record added or removed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpml import arguments
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "clipped_trimmed_sum",
+    "kept",
+    "local_sensitivity",
+    "safety_margin",
+    "safety_margin_enumerated",
+    "trimmed_sum",
+]
+
+
+def kept(norms: ArrayLike, *, trim: int, ids: ArrayLike | None = None) -> NDArray[np.bool_]:
+    """Return which records stay, as booleans: all but the `trim` longest; of equally long ones the larger id leaves.
+
+    `norms` are the lengths before any clipping. `ids` are the records' own numbers, distinct and the same in every
+    batch; without them a record's position stands for it: right only if the batch keeps the order of the
+    dataset.
+
+    Raises:
+        ValueError: if norms is not a list of finite numbers >= 0, trim not an integer >= 0, or ids are not distinct
+            whole numbers, one for each norm.
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), section 5, definition of the trimmed sum; the order of ties is
+    ours.
+    """
+    lengths = arguments.array("norms", norms, ndim=1, low=0.0)
+    trim = arguments.integer("trim", trim, 0)
+    order = np.lexsort((_ids(ids, lengths.size), lengths))
+    stays = np.zeros(lengths.size, dtype=bool)
+    stays[order[: max(0, lengths.size - trim)]] = True
+    return stays
+
+
+def trimmed_sum(vectors: ArrayLike, *, trim: int, ids: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Return the sum, shape [d], of the vectors, shape [m, d], without the `trim` longest; zero if m <= trim.
+
+    The vectors count as they are. If they have been clipped, use `clipped_trimmed_sum`. Global sensitivity: the largest
+    length that a vector may have. Add/remove neighbours. Ties and `ids` are as in `kept`.
+
+    Raises:
+        ValueError: if vectors is not a finite array of shape [m, d], trim not an integer >= 0, or ids are not distinct
+            whole numbers, one for each vector; if a length or the sum exceeds the range of floats.
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), section 5, definition of the trimmed sum.
+    """
+    rows = arguments.array("vectors", vectors, ndim=2)
+    return _total(rows, kept(_lengths(rows), trim=trim, ids=ids))
+
+
+def clipped_trimmed_sum(
+    vectors: ArrayLike, *, trim: int, bound: float, ids: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """Return the sum, shape [d], of the vectors clipped to length `bound`, without the `trim` longest before clipping.
+
+    Adding or removing one vector moves it by at most `bound`, and by at most the local sensitivity. Add/remove
+    neighbours. Ties and `ids` are as in `kept`.
+
+    Raises:
+        ValueError: if vectors is not a finite array of shape [m, d], trim not an integer >= 0, bound not in (0, inf),
+            or ids are not distinct whole numbers, one for each vector; if a length or the sum exceeds the range of
+            floats.
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithms 2 and 3.
+    """
+    rows = arguments.array("vectors", vectors, ndim=2)
+    bound = arguments.real("bound", bound, 0.0, low_open=True)
+    lengths = _lengths(rows)
+    stays = kept(lengths, trim=trim, ids=ids)
+    factors = np.divide(bound, lengths, out=np.ones_like(lengths), where=lengths > bound)
+    return _total(rows * factors[:, None], stays)
+
+
+def local_sensitivity(norms: ArrayLike, *, trim: int, r: int, bound: float) -> float:
+    """Return the largest local sensitivity of the trimmed sum within r added or removed records.
+
+    `norms` are lengths before clipping: each counts as min(norm, bound). Add/remove neighbours.
+
+    Raises:
+        ValueError: if norms is not a list of finite numbers >= 0, trim or r not an integer >= 0, or bound not in (0,
+            inf).
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 5.1.
+    """
+    lengths = arguments.array("norms", norms, ndim=1, low=0.0)
+    trim = arguments.integer("trim", trim, 0)
+    r = arguments.integer("r", r, 0)
+    bound = arguments.real("bound", bound, 0.0, low_open=True)
+    rank = lengths.size - trim + 1 + r
+    if r > trim - 1:
+        return bound
+    return min(float(np.partition(lengths, rank - 1)[rank - 1]), bound) if rank >= 1 else 0.0
+
+
+def safety_margin(norms: ArrayLike, *, trim: int, tau: float, bound: float) -> float:
+    """Return how many records must be added or removed until the local sensitivity exceeds tau: a whole number or inf.
+
+    It is one count: max(0, trim less the number of norms above tau). Infinite for tau >= bound, which no local
+    sensitivity exceeds. `norms` are lengths before clipping. Adding or removing a record moves it by at most 1.
+
+    Raises:
+        ValueError: if norms is not a list of finite numbers >= 0, trim not an integer >= 0, or tau or bound not in
+            (0, inf).
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), section 5, safety margin of the trimmed sum; the closed form is
+    proved at the head of this module.
+    """
+    lengths = arguments.array("norms", norms, ndim=1, low=0.0)
+    trim = arguments.integer("trim", trim, 0)
+    tau = arguments.real("tau", tau, 0.0, low_open=True)
+    bound = arguments.real("bound", bound, 0.0, low_open=True)
+    if tau >= bound:
+        return math.inf
+    return max(0, trim - int(np.count_nonzero(lengths > tau)))
+
+
+def safety_margin_enumerated(norms: ArrayLike, *, trim: int, tau: float, bound: float) -> float:
+    """Return what `safety_margin` returns, by the search that the paper prints: r = 0, 1, ... until LS^(r) exceeds tau.
+
+    Raises:
+        ValueError: if norms is not a list of finite numbers >= 0, trim not an integer >= 0, or tau or bound not in
+            (0, inf).
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), section 5, text before Theorem 5.1, and Algorithm 3.
+    """
+    lengths = np.sort(arguments.array("norms", norms, ndim=1, low=0.0))
+    tau = arguments.real("tau", tau, 0.0, low_open=True)
+    for r in range(arguments.integer("trim", trim, 0) + 1):
+        if local_sensitivity(lengths, trim=trim, r=r, bound=bound) > tau:
+            return r
+    return math.inf  # LS^(trim) is the bound itself
+
+
+def _ids(ids: ArrayLike | None, count: int) -> NDArray[np.float64]:
+    if ids is None:
+        return np.arange(count, dtype=np.float64)
+    numbers = arguments.array("ids", ids, ndim=1)
+    if numbers.size != count or np.unique(numbers).size != count or (numbers != np.floor(numbers)).any():
+        raise ValueError(f"ids must be {count} distinct whole numbers, got an array of shape {numbers.shape}")
+    return numbers
+
+
+def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Euclidean lengths, each computed from its own row alone, so that no other record changes the last bit of one."""
+    largest = np.max(np.abs(rows), axis=1, initial=0.0)
+    with np.errstate(over="ignore"):
+        scaled = np.ascontiguousarray(rows) / np.where(largest > 0.0, largest, 1.0)[:, None]
+        lengths = largest * np.sqrt((scaled * scaled).sum(axis=1))
+    if not np.isfinite(lengths).all():
+        raise ValueError("vectors must have lengths within the range of floats, got one that exceeds it")
+    return np.asarray(lengths, dtype=np.float64)
+
+
+def _total(rows: NDArray[np.float64], stays: NDArray[np.bool_]) -> NDArray[np.float64]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.asarray(rows[stays].sum(axis=0), dtype=np.float64)
+    if not np.isfinite(total).all():
+        raise ValueError("vectors must have a sum within the range of floats, got one that exceeds it")
+    return total

@@ -1,0 +1,1 @@
+"""Private training with PyTorch: per-example gradients, sampling, DP-SGD and its relatives."""

@@ -1,0 +1,256 @@
+r"""Squared norms and weighted sums of one layer's per-example gradients, from its inputs a and output gradients g.
+
+A linear layer shows the idea. With one input row per example the gradient of example i is the outer product
+$g_i a_i^\top$, so
+
+.. math::
+
+    \|g_i a_i^\top\|^2 = \|g_i\|^2\,\|a_i\|^2, \qquad \sum_i w_i\, g_i a_i^\top = (\operatorname{diag}(w)\, g)^\top a :
+
+neither needs the B gradients themselves. With T rows per example the norm is either that of the gradient itself, kept
+in memory where it is smaller than the rows it comes from, or
+$\sum_{s,t} (a_s \cdot a_t)(g_s \cdot g_t)$. A convolution is a linear layer on its patches.
+
+Every rule takes the layer, a and g, both with the batch in front and in float32 at least, and returns a `Part`.
+Squares are summed in float64: a product of two norms must not underflow, and in the double sum large terms may
+cancel; a norm that comes out too small would let an example through unclipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["Part", "held", "rule_of"]
+
+
+class Part(NamedTuple):
+    """One layer's share: `squares` [B], and `contract`, from weights [B] in `dtype` to sums by local parameter name."""
+
+    squares: Tensor
+    contract: Callable[[Tensor], dict[str, Tensor]]
+    dtype: torch.dtype
+
+
+def held(gradients: dict[str, Tensor]) -> Part:
+    """Return the part of per-example gradients [B, ...] that are kept in memory."""
+    flat = {name: gradient.reshape(len(gradient), -1) for name, gradient in gradients.items()}
+    shapes = {name: gradient.shape[1:] for name, gradient in gradients.items()}
+    squares = torch.stack([_squares(gradient) for gradient in flat.values()]).sum(0)
+
+    def contract(w: Tensor) -> dict[str, Tensor]:
+        return {name: (w @ gradient).view(shapes[name]) for name, gradient in flat.items()}
+
+    return Part(squares, contract, next(iter(flat.values())).dtype)
+
+
+def _squares(rows: Tensor) -> Tensor:
+    """Return the squared norm of each row, in float64; long rows in pieces, since one float32 sum would lose digits."""
+    width = rows.shape[1]
+    if width <= 4096:
+        norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
+        return norms.double().square()
+    whole = width // 1024 * 1024
+    pieces: Tensor = torch.linalg.vector_norm(rows[:, :whole].reshape(len(rows), -1, 1024), dim=2)
+    squares = pieces.double().square().sum(1)
+    return squares if whole == width else squares + _squares(rows[:, whole:])
+
+
+def _factor(rows: Tensor) -> Tensor:
+    """Squared norms that will be multiplied: not below where squares underflow, so that no product is too small."""
+    least = 1e-16 if rows.dtype == torch.float32 else 1e-140
+    return _squares(rows).clamp(min=least**2)
+
+
+def _is_trained(parameter: Tensor | None) -> bool:
+    return parameter is not None and parameter.requires_grad
+
+
+def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Part:
+    """Linear layers, with any number of dimensions between the batch and the features."""
+    weight, bias = _is_trained(layer.weight), _is_trained(layer.bias)
+    if a.dim() > 2:
+        return _linear_rows(a.flatten(1, -2), g.flatten(1, -2), weight, bias)
+    squares = _factor(g) * ((_factor(a) if weight else 0.0) + float(bias))
+
+    def contract(w: Tensor) -> dict[str, Tensor]:
+        sums = {}
+        if weight:
+            sums["weight"] = (w[:, None] * g).T @ a
+        if bias:
+            sums["bias"] = w @ g
+        return sums
+
+    return Part(squares, contract, g.dtype)
+
+
+def _linear_rows(a: Tensor, g: Tensor, weight: bool, bias: bool) -> Part:
+    """Linear layers with T rows per example: a [B, T, I], g [B, T, O]."""
+    rows, inputs, outputs = a.shape[1], a.shape[2], g.shape[2]
+    kept = {"bias": g.sum(1)} if bias else {}
+    if not weight:
+        return held(kept)
+    if 2 * rows * rows > inputs * outputs:  # then the gradients take less memory than a and g do
+        return held({"weight": torch.bmm(g.mT, a), **kept})
+    squares = _gram(a, g, len(a))
+    small = held(kept) if kept else None
+
+    def contract(w: Tensor) -> dict[str, Tensor]:
+        sums = {"weight": (w[:, None, None] * g).flatten(0, 1).T @ a.flatten(0, 1)}
+        return {**sums, **small.contract(w)} if small else sums
+
+    return Part(squares + small.squares if small else squares, contract, g.dtype)
+
+
+def convolution(layer: nn.Conv1d | nn.Conv2d, a: Tensor, g: Tensor) -> Part:
+    """Conv1d and Conv2d, every padding, stride, dilation and number of groups: a linear layer on patches."""
+    weight, bias = _is_trained(layer.weight), _is_trained(layer.bias)
+    kept = {"bias": g.flatten(2).sum(2)} if bias else {}
+    if not weight:
+        return held(kept)
+    small = held(kept) if kept else None
+    unfold, columns = _patches_of(layer, a, tuple(g.shape[2:]))
+    batch, groups, positions = len(g), layer.groups, g[0, 0].numel()
+    outputs = g.shape[1] // groups
+    flat = g.reshape(batch * groups, outputs, positions)
+    step = _examples_at_a_time(a.device.type, columns * groups * positions)
+    pieces = [(s, min(s + step, batch)) for s in range(0, batch, step)]
+
+    if outputs * groups * columns <= 4 * (a[0].numel() + g[0].numel()):
+        gradients = g.new_empty(batch * groups, outputs, columns)
+        for s, e in pieces:
+            torch.bmm(flat[s * groups : e * groups], unfold(s, e), out=gradients[s * groups : e * groups])
+        gradients = gradients.view(batch, -1)
+        squares = _squares(gradients)
+
+        def summed(w: Tensor) -> Tensor:
+            return w @ gradients
+
+    else:
+        squares = torch.cat([_gram(unfold(s, e), flat[s * groups : e * groups].mT, e - s) for s, e in pieces])
+
+        def summed(w: Tensor) -> Tensor:
+            total = g.new_zeros(groups, outputs, columns)
+            for s, e in pieces:
+                left = (w[s:e, None, None] * g[s:e].flatten(2)).view(e - s, groups, outputs, positions)
+                right = unfold(s, e).view(e - s, groups, positions, columns)
+                total += left.permute(1, 2, 0, 3).flatten(2) @ right.transpose(0, 1).flatten(1, 2)
+            return total
+
+    def contract(w: Tensor) -> dict[str, Tensor]:
+        last_channels = summed(w).view(groups * outputs, *layer.kernel_size, -1)
+        return {"weight": last_channels.movedim(-1, 1).contiguous(), **(small.contract(w) if small else {})}
+
+    return Part(squares + small.squares if small else squares, contract, g.dtype)
+
+
+def _examples_at_a_time(device: str, numbers: int) -> int:
+    """On a CPU few, so that their patches stay in its cache; on a GPU many, so that the work fills it."""
+    return min(64, max(4, 200_000 // max(1, numbers))) if device == "cpu" else max(1, 2**26 // max(1, numbers))
+
+
+def _gram(a: Tensor, g: Tensor, batch: int) -> Tensor:
+    """Return sum_{s,t} (a_s . a_t)(g_s . g_t) for each example, from rows a [N, T, I] and g [N, T, O], N a multiple.
+
+    In float64, since large terms may cancel.
+    """
+    a, g = a.double(), g.double()
+    return ((a @ a.mT) * (g @ g.mT)).view(batch, -1).sum(1).clamp(min=0.0)
+
+
+def _patches_of(
+    layer: nn.Conv1d | nn.Conv2d, a: Tensor, out: tuple[int, ...]
+) -> tuple[Callable[[int, int], Tensor], int]:
+    """Return the function from a range of examples to their patches [examples * groups, positions, columns].
+
+    The columns are ordered by place and then channel, so that they are copied in long runs; that is 1.3 to 2 times
+    faster than the order of the weights.
+    """
+    flat = a.dim() == 3  # one dimension: images of height 1
+    one: tuple[int, ...] = (1,) if flat else ()
+    (high, wide), (down, right), (down_in, right_in) = (
+        (*one, *numbers) for numbers in (layer.kernel_size, layer.stride, layer.dilation)
+    )
+    rows, across = (*one, *out)
+    groups, channels = layer.groups, layer.in_channels // layer.groups
+    padding: list[int] = []  # from the last dimension to the first
+    for i in reversed(range(len(layer.kernel_size))):
+        total = layer.dilation[i] * (layer.kernel_size[i] - 1) if layer.padding == "same" else 0
+        either = (total // 2, total - total // 2) if isinstance(layer.padding, str) else (layer.padding[i],) * 2
+        padding += either
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+
+    def unfold(start: int, stop: int) -> Tensor:
+        x = functional.pad(a[start:stop], padding, mode=mode) if any(padding) else a[start:stop]
+        x = (x[:, :, None] if flat else x).permute(0, 2, 3, 1).contiguous()
+        n, height, width, _ = x.shape
+        of_column = groups * channels
+        of_row = width * of_column
+        windows = x.as_strided(
+            (n, groups, rows, across, high, wide, channels),
+            (height * of_row, channels, of_row * down, of_column * right, of_row * down_in, of_column * right_in, 1),
+        )
+        return windows.reshape(n * groups, rows * across, -1)
+
+    return unfold, high * wide * channels
+
+
+def group_norm(layer: nn.GroupNorm, a: Tensor, g: Tensor) -> Part:
+    """GroupNorm, with or without dimensions behind the channels."""
+    places = tuple(range(2, g.dim()))
+    return _scale_and_shift(layer, functional.group_norm(a, layer.num_groups, eps=layer.eps), g, places)
+
+
+def layer_norm(layer: nn.LayerNorm, a: Tensor, g: Tensor) -> Part:
+    """LayerNorm over any number of last dimensions."""
+    places = tuple(range(1, g.dim() - len(layer.normalized_shape)))
+    return _scale_and_shift(layer, functional.layer_norm(a, layer.normalized_shape, eps=layer.eps), g, places)
+
+
+def _scale_and_shift(layer: nn.Module, normal: Tensor, g: Tensor, places: tuple[int, ...]) -> Part:
+    """The part of out = weight * normal + bias, where the same weight serves all `places`."""
+    terms = {name: g * normal if name == "weight" else g for name, p in layer.named_parameters() if p.requires_grad}
+    return held({name: term.sum(places) if places else term for name, term in terms.items()})
+
+
+def embedding(layer: nn.Embedding, ids: Tensor, g: Tensor) -> Part:
+    """Embedding. Rows of the same token add up before they are squared; the padding row has no gradient."""
+    batch, width = len(ids), g.shape[-1]
+    ids, g = ids.reshape(batch, -1), g.reshape(batch, -1, width)
+    if layer.padding_idx is not None:
+        g = g * (ids != layer.padding_idx % layer.num_embeddings)[..., None]
+    tokens, order = ids.sort(1)
+    rank = functional.pad((tokens[:, 1:] != tokens[:, :-1]).long(), (1, 0)).cumsum(1)  # of a token in its example
+    place = rank + torch.arange(batch, device=ids.device)[:, None] * ids.shape[1]
+    rows = g.gather(1, order[..., None].expand_as(g))
+    by_token = g.new_zeros(place.numel(), width).index_add_(0, place.reshape(-1), rows.reshape(-1, width))
+
+    def contract(w: Tensor) -> dict[str, Tensor]:
+        total = g.new_zeros(layer.weight.shape)
+        return {"weight": total.index_add_(0, ids.reshape(-1), (w[:, None, None] * g).reshape(-1, width))}
+
+    return Part(_squares(by_token.view(batch, -1)), contract, g.dtype)
+
+
+_RULES: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], Part]] = {
+    nn.Linear: linear,
+    nn.Conv1d: convolution,
+    nn.Conv2d: convolution,
+    nn.GroupNorm: group_norm,
+    nn.LayerNorm: layer_norm,
+    nn.Embedding: embedding,
+}
+
+
+def rule_of(layer: nn.Module) -> Callable[[Any, Tensor, Tensor], Part] | None:
+    """Return the rule of a layer, or None where the general route must do: its forward pass may be another."""
+    for kind, rule in _RULES.items():
+        if isinstance(layer, kind):
+            own = "forward" in vars(layer) or type(layer).forward is not kind.forward
+            plain = not list(layer.children()) and {"weight"} <= set(layer._parameters) <= {"weight", "bias"}
+            return None if own or not plain else rule
+    return None

@@ -1,0 +1,227 @@
+r"""PATE: teachers on disjoint shards of the private records, their votes, and a student that learns from the answers.
+
+.. math::
+
+    D = D_1 \,\dot\cup\, \dots \,\dot\cup\, D_K, \qquad f_k = \mathrm{train}(D_k), \qquad
+    c_j(x) = \#\{k : f_k(x) = j\}.
+
+The teachers see private records and are never published, nor are their votes. A mechanism of `dpml.pate` turns the
+votes on public images into labels; a student that learns from these images and labels is private by post-processing,
+however long it trains and however often it is asked.
+
+Why disjoint. A record lies in one shard, so it can change one teacher, and with it one vote on each image: two counts
+by one each. Training needs no noise for that, and any kind of model will do. The shards are cut by place, from a
+generator that does not look at the records: neighbours differ in one replaced record (replace-one).
+
+Teachers are trained together, and so are students: `dpml.training.stacked`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from dpml import arguments
+from dpml.training import models, stacked
+from dpml.training._randomness import _new_seed as new_seed
+from dpml.training._stacked_arguments import labels as checked_labels
+from dpml.training.sampling import FixedSize, Poisson, cpu_generator
+from dpml.training.stacked import OptimizerOf, Stack
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Teachers", "accuracy", "disjoint_shards", "train_students", "train_teachers", "vote_counts"]
+
+
+class Teachers(NamedTuple):
+    """The trained networks, and the record numbers of each one's shard. Private: publish neither these nor their votes.
+
+    Source: definition.
+    """
+
+    stack: Stack
+    shards: list[torch.Tensor]
+
+
+def disjoint_shards(n: int, *, teachers: int, generator: torch.Generator) -> list[torch.Tensor]:
+    """Return the numbers 0 to n - 1, shuffled and cut into disjoint shards whose sizes differ by at most one.
+
+    Raises:
+        ValueError: if n is not an integer >= 1, teachers not one in [1, n], or generator not a ``torch.Generator`` on
+            the CPU.
+
+    Source: Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
+    2017, section 2.1.
+    """
+    n = arguments.integer("n", n, 1)
+    teachers = arguments.integer("teachers", teachers, 1, n)
+    order = torch.randperm(n, generator=cpu_generator(generator))
+    return list(torch.tensor_split(order, teachers))
+
+
+def train_teachers(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    teachers: int,
+    steps: int,
+    batch: int,
+    optimizer: OptimizerOf,
+    generator: torch.Generator,
+    hidden: int = 100,
+    classes: int = 10,
+) -> Teachers:
+    """Return networks with one hidden layer, each trained on its own shard of the private records (x, y), all at once.
+
+    In each step every teacher learns from `batch` random examples of its shard, or from all of them if it has fewer.
+    One record changes one teacher and leaves all others as they are, to the last bit.
+
+    Raises:
+        ValueError: if x is not float32 (N, ...), y not N integers in [0, classes), teachers not an integer in [1, N],
+            another size not an integer >= 1, or optimizer or generator not as in `stacked.train`.
+
+    Source: Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
+    2017, section 2.1; the lecture, slide "PATE".
+    """
+    features = _features(x)
+    _classes("y", y, x, classes, ndim=1)
+    shards = disjoint_shards(len(x), teachers=teachers, generator=generator)
+    batch = arguments.integer("batch", batch, 1)
+    start, generators = _networks(teachers, generator, features, hidden, classes, x.device)
+    run = stacked.train(
+        start,
+        _cross_entropy,
+        x,
+        y,
+        sampling=[FixedSize(m=min(batch, len(shard))) for shard in shards],
+        steps=steps,
+        optimizer=optimizer,
+        generators=generators,
+        shards=shards,
+    )
+    return Teachers(run.stack, shards)
+
+
+def vote_counts(teachers: Stack, *, x: torch.Tensor) -> NDArray[np.int64]:
+    """Return how many networks vote for each class on each image of x, shape (N, classes); each row adds up to K.
+
+    If each network has a shard of its own, one replaced record moves at most one vote in each row.
+
+    Raises:
+        ValueError: if teachers is not a `Stack`, or x not images of the type and size that it was trained on.
+
+    Source: Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
+    2017, section 2.1; the lecture, slide "PATE".
+    """
+    votes = stacked.predict(teachers, x=x)
+    counts = torch.zeros(votes.shape[1], teachers.sizes[-1], dtype=torch.int64, device=votes.device)
+    counts.scatter_add_(1, votes.T, torch.ones_like(votes.T))
+    return counts.cpu().numpy()
+
+
+def train_students(
+    x: torch.Tensor,
+    *,
+    labels: ArrayLike,
+    steps: int,
+    batch: int,
+    optimizer: OptimizerOf,
+    generator: torch.Generator,
+    hidden: int = 100,
+    classes: int = 10,
+) -> Stack:
+    """Return networks with one hidden layer, each trained on the public images x with labels of its own, all at once.
+
+    `labels` is an array (K, N) of released labels for K students, or (N,) for one; -1 where no label was released.
+    A student learns from its labelled images only. In each step it draws each of them by its own coin, `batch` of them
+    on average, or takes all of them if there are fewer.
+
+    A student is as private as its labels are, together. Students with labels from the same teachers add up.
+
+    Raises:
+        ValueError: if x is not float32 (N, ...), labels not integers in [-1, classes) with one >= 0 for each student,
+            steps, batch or a size not an integer >= 1, or optimizer or generator not as in `stacked.train`.
+
+    Source: Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
+    2017, section 2.2, without the unsupervised part; the lecture, slide "PATE".
+    """
+    features = _features(x)
+    released = _released(labels, len(x), classes).to(x.device)
+    batch = arguments.integer("batch", batch, 1)
+    shards = [row.nonzero().squeeze(1) for row in released >= 0]
+    start, generators = _networks(len(released), generator, features, hidden, classes, x.device)
+    run = stacked.train(
+        start,
+        _cross_entropy,
+        x,
+        released.clamp(min=0),
+        sampling=[Poisson(q=min(1.0, batch / len(shard))) for shard in shards],
+        steps=steps,
+        optimizer=optimizer,
+        generators=generators,
+        shards=shards,
+    )
+    return run.stack
+
+
+def accuracy(networks: Stack, *, x: torch.Tensor, y: torch.Tensor) -> NDArray[np.float64]:
+    """Return for each of the K networks the fraction of the examples x whose most likely class is y, shape (K,).
+
+    Raises:
+        ValueError: if networks is not a `Stack`, x not images of its type and size, or y not one integer for each.
+
+    Source: definition.
+    """
+    predicted = stacked.predict(networks, x=x)
+    _classes("y", y, x, networks.sizes[-1], ndim=1)
+    return (predicted == y).double().mean(1).cpu().numpy()
+
+
+def _cross_entropy(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(outputs, labels, reduction="none")
+
+
+def _networks(
+    count: int, generator: torch.Generator, features: int, hidden: int, classes: int, device: torch.device
+) -> tuple[Stack, list[torch.Generator]]:
+    """Networks before training, and a generator for each, from seeds of its own: no two draw from one stream."""
+    seeds = [new_seed(cpu_generator(generator)) for _ in range(2 * count)]
+    first = [torch.Generator().manual_seed(seed) for seed in seeds[:count]]
+    networks = [models.mlp(generator=one, features=features, hidden=hidden, classes=classes) for one in first]
+    start = stacked.stack(networks)
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds[count:]]
+    return Stack(start.parameters.to(device), start.sizes), generators
+
+
+def _features(x: Any) -> int:
+    if not isinstance(x, torch.Tensor) or x.dtype != torch.float32 or x.dim() < 2 or x.numel() == 0:
+        came = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+        raise ValueError(f"x must be a float32 tensor of images (N, ...), as models.to_tensors returns, got {came}")
+    return x[0].numel()
+
+
+def _classes(name: str, y: Any, x: torch.Tensor, classes: Any, *, ndim: int) -> None:
+    classes = arguments.integer("classes", classes, 2)
+    checked_labels(y, len(x), 1, x.device)
+    if y.dtype != torch.int64 or y.dim() != ndim or int(y.min()) < 0 or int(y.max()) >= classes:
+        allowed = f"{len(x)} int64 labels in [0, {classes - 1}]"
+        raise ValueError(f"{name} must be {allowed}, got {y.dtype} from {y.min().item()} to {y.max().item()}")
+
+
+def _released(labels: Any, count: int, classes: Any) -> torch.Tensor:
+    classes = arguments.integer("classes", classes, 2)
+    allowed = f"integers in [-1, {classes - 1}], shape ({count},) or (students, {count})"
+    values = np.asarray(labels) if isinstance(labels, np.ndarray | list | tuple) else np.empty(0)
+    if values.dtype.kind not in "iu" or values.ndim not in (1, 2) or values.shape[-1] != count or not values.size:
+        came = f"{values.dtype} of shape {values.shape}" if values.size else type(labels).__name__
+        raise ValueError(f"labels must be {allowed}, got {came}")
+    if int(values.min()) < -1 or int(values.max()) >= classes:
+        raise ValueError(f"labels must be {allowed}, got values from {values.min()} to {values.max()}")
+    rows = np.atleast_2d(values.astype(np.int64))
+    if not (rows >= 0).any(axis=1).all():
+        raise ValueError(f"labels must be {allowed}, with one >= 0 for each student, got a student without a label")
+    return torch.from_numpy(rows)

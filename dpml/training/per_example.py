@@ -1,0 +1,162 @@
+r"""Norms and weighted sums of per-example gradients, in one backward pass and without forming the gradients.
+
+Let $g_i$ be the gradient of the loss of example i in all trained parameters. Private training needs the norms
+$\|g_i\|$, and then one weighted sum, its weights made from the norms:
+
+.. math::
+
+    \sum_{i=1}^{B} w_i\, g_i, \qquad w_i = \min\Bigl(1, \frac{C}{\|g_i\|}\Bigr) \text{ in DP-SGD.}
+
+One backward pass to the outputs of the layers, not to the parameters, is enough. It gives the gradient $g^{(l)}$ of
+the summed loss in the output of each layer l, whose row i is that of the loss of example i alone, provided that no
+layer mixes examples. With the layer's input $a^{(l)}$ it determines the gradients of all examples; norms and
+weighted sum follow from the two (for a linear layer $\|g_i\|\,\|a_i\|$ and $g^\top \operatorname{diag}(w)\, a$).
+
+Neighbours differ by one example (add/remove): with weights that make $w_i \|g_i\| \le C$, and that depend on $g_i$
+alone, adding or removing an example moves the sum by at most C, up to rounding.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from dpml.training import _comparison, _engine
+
+__all__ = ["PerExample", "per_example_gradients", "self_test"]
+
+Loss = Callable[[Any, Tensor], Tensor]
+
+
+def per_example_gradients(model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Return the gradient of each example's loss, by parameter name, each [B, ...]: the plain reference.
+
+    It runs the model on one example at a time as far as the model can tell, and keeps every gradient in memory: B
+    times the size of the model. Arguments as in `PerExample`. Random layers (dropout) draw afresh for each example.
+
+    Raises:
+        ValueError: as for the arguments of `PerExample`.
+
+    Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, "compute gradient".
+    """
+    parameters = _engine.checked_plan(model, loss_fn, x, y).parameters
+    if len(x) == 0:
+        return {name: p.detach().new_zeros(0, *p.shape) for name, p in parameters.items()}
+
+    def loss(p: dict[str, Tensor], xi: Tensor, yi: Tensor) -> Tensor:
+        return _engine.one_loss_each(loss_fn(functional_call(model, p, (xi[None],)), yi[None]), 1)[0]
+
+    detached = {name: p.detach() for name, p in parameters.items()}
+    gradients: dict[str, Tensor] = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(detached, x, y)
+    return gradients
+
+
+class PerExample:
+    """The per-example gradients of one batch: `losses` [B], `norms` [B], and `sum(weights)` any number of times.
+
+    `x` and `y` hold the examples along their first dimension, `model(x)` is called once, and
+    `loss_fn(outputs, y)` returns one loss per example, shape [B] (losses of PyTorch: ``reduction="none"``). Only
+    parameters with ``requires_grad=True`` count. Norms are at least in float32, also for layers in lower precision.
+    On an empty batch the model is not called; norms and losses are empty and sums are zero.
+
+    The first batch of at least two examples runs `self_test` on a few of them, and again whenever the model's layers,
+    their modes or the loss change. Linear, Conv1d, Conv2d, GroupNorm, LayerNorm and Embedding have closed forms;
+    any other layer is run once more under vmap, and its gradients are kept.
+
+    Raises:
+        ValueError: before anything is computed, if an argument is not as described; for a layer that mixes examples,
+            keeps statistics, is used twice, shares a parameter, or does not have the batch first. The message names
+            the layer and the remedy.
+
+    Source: G. Rochette, A. Manoel and E. W. Tramel, "Efficient per-example gradient computations in convolutional
+    neural networks", 2019, and Z. Bu et al., "Differentially private optimization on large model at small cost",
+    ICML 2023 (book-keeping): norms and weighted sum from one backward pass.
+    """
+
+    def __init__(self, model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor) -> None:
+        plan = _engine.checked_plan(model, loss_fn, x, y)
+        self._zeros = {name: (p.shape, _at_least_float32(p)) for name, p in plan.parameters.items()}
+        self._parts: _engine.Parts = []
+        some = next(iter(plan.parameters.values()))
+        if len(x) == 0:
+            self.losses = self.norms = torch.zeros(0, dtype=_at_least_float32(some), device=some.device)
+            return
+        if not _is_tested(model, plan.signature, loss_fn):
+            self_test(model, loss_fn, x, y)
+        self.losses, norms, self._parts = _engine.differentiate(model, plan, loss_fn, x, y)
+        self.norms = norms.to(_at_least_float32(some))
+
+    @torch.no_grad()
+    def sum(self, weights: Tensor) -> dict[str, Tensor]:
+        """Return the sum over the batch of weight times gradient, by parameter name, in float32 at least.
+
+        `weights` [B] are numbers or booleans on the device of the norms. Their values are not looked at, so that
+        nothing waits for the device. Add the noise before you convert the sum to a lower precision: rounding a sum
+        without noise can move it by more than one example does.
+
+        Raises:
+            ValueError: if weights is not a real tensor of shape [B] on that device.
+
+        Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1.
+        """
+        shape, device = self.norms.shape, self.norms.device
+        is_tensor = isinstance(weights, Tensor)
+        if not is_tensor or weights.shape != shape or weights.device != device or weights.is_complex():
+            came = f"shape {tuple(weights.shape)} on {weights.device}" if is_tensor else type(weights).__name__
+            raise ValueError(f"weights must be a real tensor of shape {tuple(shape)} on {device}, got {came}")
+        found = _engine.contract(self._parts, weights.detach())
+        return {
+            name: found[name] if name in found else torch.zeros(shape, dtype=dtype, device=device)
+            for name, (shape, dtype) in self._zeros.items()
+        }
+
+
+def _at_least_float32(parameter: Tensor) -> torch.dtype:
+    return torch.promote_types(parameter.dtype, torch.float32)
+
+
+_FEW = 8
+_TESTED: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Callable[[], Any]]] = weakref.WeakKeyDictionary()
+
+
+def self_test(model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor) -> None:
+    """Compare the engine with ordinary differentiation on the first few examples; return nothing if all is well.
+
+    Two things that listening to the layers cannot see: a parameter that is used outside its layer as well (the
+    weighted sum then differs from the gradient of the weighted loss), and examples that act on each other (with one
+    of them replaced, or some removed, the losses or norms of the others change). Buffers must not change either: they
+    would carry statistics of the data past the noise. The state of the random generators and of the buffers is put
+    back.
+
+    `PerExample` calls it by itself. A batch of one example can only be tested for the first.
+
+    Raises:
+        ValueError: if one of the comparisons fails, naming the parameter or the remedy; as in `PerExample` for bad
+            arguments.
+
+    Source: own construction; the second comparison is the neighbouring relation itself.
+    """
+    plan = _engine.checked_plan(model, loss_fn, x, y)
+    if len(x) > 0:
+        _comparison.compare(model, plan, loss_fn, x[:_FEW], y[:_FEW])
+    if len(x) > 1:
+        _TESTED[model] = (plan.signature, _reference(loss_fn))
+
+
+def _is_tested(model: nn.Module, signature: tuple[Any, ...], loss_fn: Loss) -> bool:
+    tested, loss = _TESTED.get(model, ((), None))
+    return loss is not None and loss() == loss_fn and tested == signature
+
+
+def _reference(loss_fn: Loss) -> Callable[[], Any]:
+    """A reference that does not keep the loss alive: it may hold the model, which would then never be forgotten."""
+    try:
+        return weakref.WeakMethod(loss_fn) if isinstance(loss_fn, types.MethodType) else weakref.ref(loss_fn)
+    except TypeError:
+        return lambda: loss_fn

@@ -1,0 +1,306 @@
+r"""How a batch is drawn, and what the accountant may say about it.
+
+| sampler | batch | expected size | neighbours of its guarantee |
+|---|---|---|---|
+| `Poisson` | each of the n examples by its own coin of probability q | q n | add/remove |
+| `FixedSize` | m of the n examples, without replacement | m | replace-one |
+| `FullBatch` | all n examples | n | add/remove |
+
+Each step draws afresh, from a generator that nobody else may know: amplification by subsampling rests on the secrecy of
+the sample. The three differ in what may be claimed. Neither of the first two numbers may be quoted for the other
+setting, and the usual third way, a shuffled pass over the data in disjoint batches, has none of them: its batches are
+not independent, and the sum over a shuffled batch is *not* as private as the sum over a Poisson sample of the same
+size. A ``DataLoader`` is therefore refused.
+
+The divisor of a noisy sum is the *expected* size, which is public; the size of a Poisson sample is not, and its value
+would change the sensitivity. Where n itself differs between neighbours (add/remove), n in the divisor is a convention:
+the training functions take another divisor as `expected_batch`.
+
+`micro_batches` cuts a logical batch into pieces that fit the memory. It has no privacy meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+import torch
+
+from dpml import arguments
+from dpml.accounting import pld
+from dpml.accounting.guarantee import Guarantee
+
+__all__ = ["FixedSize", "FullBatch", "Poisson", "Sampler", "cpu_generator", "micro_batches", "sampler"]
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Each example is in the batch with probability `q`, independently of all others; the batch may be empty.
+
+    Raises:
+        ValueError: if q is not in (0, 1].
+
+    Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, section 3.1 (their lots); Mironov,
+    Talwar and Zhang, "Rényi differential privacy of the sampled Gaussian mechanism", arXiv:1908.10530 (2019).
+    """
+
+    _: KW_ONLY
+    q: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "q", arguments.real("q", self.q, 0.0, 1.0, low_open=True))
+
+    def expected(self, n: int) -> float:
+        """Return q n.
+
+        Raises:
+            ValueError: if n is not an integer >= 1.
+
+        Source: the mean of the binomial distribution.
+        """
+        return self.q * arguments.integer("n", n, 1)
+
+    def draw(self, n: int, *, generator: torch.Generator) -> torch.Tensor:
+        """Return the indices of a fresh batch, increasing, as an int64 tensor on the CPU; possibly empty.
+
+        The coins are double precision: single precision would move q by up to 6e-8, 1e-5 of a typical q.
+
+        Raises:
+            ValueError: if n is not an integer >= 1 or generator not a ``torch.Generator`` on the CPU.
+
+        Source: definition.
+        """
+        n, generator = arguments.integer("n", n, 1), cpu_generator(generator)
+        return (torch.rand(n, dtype=torch.float64, generator=generator) < self.q).nonzero().squeeze(1)
+
+    def guarantees(self, steps: Sequence[int], *, n: int, sigma: float, delta: float) -> list[Guarantee]:
+        """Return the guarantee after each number of steps in the increasing sequence `steps`; add/remove neighbours.
+
+        Raises:
+            ValueError: as `dpml.accounting.pld.epsilon`.
+
+        Source: `dpml.accounting.pld`.
+        """
+        arguments.integer("n", n, 1)
+        return [pld.epsilon(q=self.q, sigma=sigma, steps=count, delta=delta) for count in steps]
+
+    def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
+        """Return a sigma for which `steps` steps are (epsilon, delta)-private; add/remove neighbours.
+
+        Raises:
+            ValueError: as `dpml.accounting.pld.noise_multiplier`.
+
+        Source: `dpml.accounting.pld`.
+        """
+        arguments.integer("n", n, 1)
+        return pld.noise_multiplier(q=self.q, steps=steps, epsilon=epsilon, delta=delta)
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """A batch is a uniformly random set of `m` examples.
+
+    Raises:
+        ValueError: if m is not an integer >= 1.
+
+    Source: the lecture, slide "SGD vs GD".
+    """
+
+    _: KW_ONLY
+    m: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "m", arguments.integer("m", self.m, 1))
+
+    def expected(self, n: int) -> float:
+        """Return m, which must not exceed n.
+
+        Raises:
+            ValueError: if n is not an integer >= m.
+
+        Source: definition.
+        """
+        arguments.integer("n", n, self.m)
+        return float(self.m)
+
+    def draw(self, n: int, *, generator: torch.Generator) -> torch.Tensor:
+        """Return the indices of a fresh batch of m examples, increasing, as an int64 tensor on the CPU.
+
+        Raises:
+            ValueError: if n is not an integer >= m or generator not a ``torch.Generator`` on the CPU.
+
+        Source: definition: the places of the m largest of n independent uniform numbers.
+        """
+        n, generator = arguments.integer("n", n, self.m), cpu_generator(generator)
+        lots = torch.rand(n, dtype=torch.float64, generator=generator)
+        return lots.topk(self.m, sorted=False).indices.sort().values
+
+    def guarantees(self, steps: Sequence[int], *, n: int, sigma: float, delta: float) -> list[Guarantee]:
+        """Return the guarantee after each number of steps in the increasing sequence `steps`; replace-one neighbours.
+
+        `sigma` is over the clipping norm; that a replaced record moves the sum by twice that norm is counted.
+
+        Raises:
+            ValueError: as `dpml.accounting.pld.fixed_size_epsilon_bounds`.
+
+        Source: `dpml.accounting.pld`.
+        """
+        q = self.expected(n) / n
+        return [
+            pld.fixed_size_epsilon_bounds(q=q, sigma=sigma, steps=count, delta=delta).guarantee() for count in steps
+        ]
+
+    def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
+        """Return a sigma for which `steps` steps are (epsilon, delta)-private; replace-one neighbours.
+
+        Its epsilon was evaluated and is at most the target; a sigma smaller by 0.1 % would exceed it.
+
+        Raises:
+            ValueError: if n is not an integer >= m, steps not one >= 1, epsilon not in [1e-6, 1e4], delta not in
+                (0, 1), or sigma would leave [0.1, 1e6].
+
+        Source: `dpml.accounting.pld.fixed_size_epsilon_bounds`, by bisection: epsilon falls as sigma grows.
+        """
+        steps = arguments.integer("steps", steps, 1)
+        epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
+        arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
+
+        def enough(sigma: float) -> bool:
+            return self.guarantees([steps], n=n, sigma=sigma, delta=delta)[0].epsilon <= epsilon
+
+        low, high = 0.1, 1.0
+        while not enough(high):
+            low, high = high, 4.0 * high
+            if high > 1e6:
+                raise ValueError(f"epsilon must be larger for sigma to lie in [0.1, 1e6], got {epsilon!r}")
+        while high > 1.001 * low:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+
+@dataclass(frozen=True)
+class FullBatch:
+    """Every step uses all examples: gradient descent, without sampling and without its amplification.
+
+    Source: the lecture, slide "DP-GD".
+    """
+
+    def expected(self, n: int) -> float:
+        """Return n.
+
+        Raises:
+            ValueError: if n is not an integer >= 1.
+
+        Source: definition.
+        """
+        return float(arguments.integer("n", n, 1))
+
+    def draw(self, n: int, *, generator: torch.Generator) -> torch.Tensor:
+        """Return all indices. The generator is not used.
+
+        Raises:
+            ValueError: if n is not an integer >= 1 or generator not a ``torch.Generator`` on the CPU.
+
+        Source: definition.
+        """
+        cpu_generator(generator)
+        return torch.arange(arguments.integer("n", n, 1))
+
+    def guarantees(self, steps: Sequence[int], *, n: int, sigma: float, delta: float) -> list[Guarantee]:
+        """Return the exact guarantee after each number of steps in the sequence `steps`; add/remove neighbours.
+
+        Raises:
+            ValueError: as `dpml.accounting.pld.epsilon`.
+
+        Source: `dpml.accounting.pld.epsilon` at q = 1: one Gaussian mechanism with sigma / sqrt(steps).
+        """
+        arguments.integer("n", n, 1)
+        every = [pld.epsilon(q=1.0, sigma=sigma, steps=count, delta=delta) for count in steps]
+        return [replace(guarantee, sampling="none") for guarantee in every]
+
+    def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
+        """Return a sigma for which `steps` steps are (epsilon, delta)-private; add/remove neighbours.
+
+        Raises:
+            ValueError: as `dpml.accounting.pld.noise_multiplier`.
+
+        Source: `dpml.accounting.pld.noise_multiplier` at q = 1.
+        """
+        arguments.integer("n", n, 1)
+        return pld.noise_multiplier(q=1.0, steps=steps, epsilon=epsilon, delta=delta)
+
+
+Sampler = Poisson | FixedSize | FullBatch
+"""What the training functions accept as `sampling`."""
+
+
+def micro_batches(indices: torch.Tensor, *, size: int | None) -> tuple[torch.Tensor, ...]:
+    """Return the logical batch `indices` in pieces of at most `size`; None leaves it whole. No piece is empty.
+
+    Clipped gradients of the pieces add up to those of the batch. Noise is added to the sum of all pieces, once.
+
+    Raises:
+        ValueError: if indices is not a one-dimensional tensor, or size neither None nor an integer >= 1.
+
+    Source: definition; for the reason Abadi et al., "Deep learning with differential privacy", CCS 2016, section 3.1.
+    """
+    if not isinstance(indices, torch.Tensor) or indices.dim() != 1:
+        raise ValueError(f"indices must be a one-dimensional tensor, got {_what(indices)}")
+    if size is not None:
+        size = arguments.integer("size", size, 1)
+    if len(indices) == 0:
+        return ()
+    return tuple(torch.split(indices, len(indices) if size is None else size))
+
+
+def sampler(name: str, value: Any) -> Sampler:
+    """Return `value` if it is one of the samplers of this module.
+
+    Raises:
+        ValueError: for anything else; for a DataLoader, with the reason.
+
+    Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, for what is amplified;
+    Chua et al., "How private are DP-SGD implementations?", ICML 2024, for shuffled batches.
+    """
+    if isinstance(value, Sampler):
+        return value
+    allowed = f"{name} must be Poisson(q=...), FixedSize(m=...) or FullBatch()"
+    if hasattr(value, "batch_sampler") or hasattr(value, "__iter__") or hasattr(value, "__getitem__"):
+        raise ValueError(
+            f"{allowed}, got {_what(value)}: the batches of a shuffled pass over the data are disjoint and not "
+            "independent, so amplification by subsampling does not hold for them; pass the tensors x and y, and the "
+            "batches are drawn afresh in every step"
+        )
+    raise ValueError(f"{allowed}, got {_what(value)}")
+
+
+def cpu_generator(generator: Any) -> torch.Generator:
+    """Return `generator` if it is a ``torch.Generator`` on the CPU.
+
+    The sample is drawn on the CPU for every device, so that its size is known without waiting for the device.
+
+    Raises:
+        ValueError: for anything else, a seed included: hidden randomness is not repeatable.
+
+    Source: definition.
+    """
+    if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
+        raise ValueError(
+            "generator must be a torch.Generator on the CPU, for example torch.Generator().manual_seed(0), "
+            f"got {_what(generator)}"
+        )
+    return generator
+
+
+def _what(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, torch.Generator):
+        return f"one on {value.device}"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)[:80]
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

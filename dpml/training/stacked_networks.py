@@ -1,0 +1,184 @@
+r"""K networks of one shape side by side: each layer is one batched product in place of K small ones.
+
+Let a network have the layers $h_{\ell+1} = \mathrm{relu}(h_\ell W_\ell^\top + b_\ell)$. With $g_\ell$ the gradient of
+one example's loss with respect to the outputs of layer $\ell$ before the relu, and $a_\ell$ the inputs of that layer,
+
+.. math::
+
+    g_{\ell-1} = (g_\ell W_\ell) \cdot 1[a_\ell > 0], \qquad
+    \|\nabla\, \mathrm{loss}\|^2 = \sum_\ell \|g_\ell\|^2 (\|a_\ell\|^2 + 1), \qquad
+    \sum_i w_i \nabla_{W_\ell}\, \mathrm{loss}_i = \sum_i w_i\, g_{\ell i}\, a_{\ell i}^\top .
+
+The gradient of the loss with respect to $W_\ell$ is the outer product of $g_\ell$ and $a_\ell$, whose norm is the
+product of theirs; the 1 is the bias. No per-example gradient is ever formed. All numbers of a network lie in one row of
+`Stack.parameters`, in the order of ``model.parameters()``: the noise of a step is one flat draw for each model, and one
+optimizer whose rule works on each number by itself moves all rows as K optimizers would.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from dpml.training import _stacked_arguments as checked
+
+__all__ = ["Loss", "Stack", "StackedPerExample", "predict", "stack", "unstack"]
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""A loss function: outputs (B, classes) and labels (B,) to one loss for each example, (B,)."""
+
+PREDICTED_AT_ONCE = 2**22
+"""How many hidden values `predict` holds at a time: 16 MiB of float32."""
+
+
+class Stack(NamedTuple):
+    """K networks of one shape: `parameters` of shape (K, P), `sizes` such as (784, 100, 10).
+
+    Row k holds the weights (out, in) and biases of model k, layer by layer, in the order of ``model.parameters()``.
+    """
+
+    parameters: torch.Tensor
+    sizes: tuple[int, ...]
+
+    def layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return views of the weights (K, out, in) and the biases (K, out) of each layer."""
+        return list(_layers(self.parameters, self.sizes))
+
+
+def _layers(flat: torch.Tensor, sizes: tuple[int, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    start = 0
+    for inputs, outputs in itertools.pairwise(sizes):
+        middle, end = start + outputs * inputs, start + outputs * inputs + outputs
+        yield flat[:, start:middle].view(-1, outputs, inputs), flat[:, middle:end]
+        start = end
+
+
+def stack(models: Sequence[nn.Sequential]) -> Stack:
+    """Return copies of K networks as one `Stack`.
+
+    Each is an ``nn.Sequential`` of ``Flatten``, ``Linear`` (with bias) and ``ReLU`` between the linear layers, as
+    `models.mlp` makes it, and all have the same sizes and type of numbers.
+
+    Raises:
+        ValueError: for no model, another layer, or models that differ in shape, type or device.
+
+    Source: definition.
+    """
+    models, sizes = checked.networks(models)
+    rows = [torch.cat([p.detach().reshape(-1) for p in model.parameters()]) for model in models]
+    return Stack(torch.stack(rows), sizes)
+
+
+def unstack(stacked: Stack) -> list[nn.Sequential]:
+    """Return the K networks as ordinary modules, with copies of their parameters.
+
+    Raises:
+        ValueError: if stacked is not a Stack.
+
+    Source: definition.
+    """
+    checked.stacked(stacked, Stack)
+    return [_network(stacked, k) for k in range(len(stacked.parameters))]
+
+
+def _network(stacked: Stack, k: int) -> nn.Sequential:
+    with torch.device("meta"):
+        linear = [nn.Linear(inputs, outputs) for inputs, outputs in itertools.pairwise(stacked.sizes)]
+        between = [layer for pair in zip(linear, [nn.ReLU() for _ in linear], strict=True) for layer in pair][:-1]
+        model = nn.Sequential(nn.Flatten(), *between).to(stacked.parameters.dtype)
+    model.to_empty(device=stacked.parameters.device)
+    nn.utils.vector_to_parameters(stacked.parameters[k].detach().clone(), model.parameters())
+    return model
+
+
+@torch.no_grad()
+def predict(stacked: Stack, *, x: torch.Tensor) -> torch.Tensor:
+    """Return the class that each of the K networks finds most likely for each of the N examples, int64 (K, N).
+
+    Raises:
+        ValueError: if stacked is not a Stack, or x not (N, ...) finite numbers of the network's size and type.
+
+    Source: definition.
+    """
+    checked.stacked(stacked, Stack)
+    flat = checked.examples("x", x, stacked)
+    at_once = max(1, PREDICTED_AT_ONCE // (len(stacked.parameters) * max(stacked.sizes[1:])))
+    parts = [_forward(stacked, part)[0].argmax(dim=2) for part in torch.split(flat, at_once)]
+    return torch.cat(parts, dim=1)
+
+
+def _forward(stacked: Stack, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Outputs (K, B, classes) and the inputs of each layer; x is (K, B, features), or (B, features) for all."""
+    inputs: list[torch.Tensor] = []
+    for weight, bias in stacked.layers():  # in memory (K, outputs, B): the faster order of the product
+        inputs.append(x)
+        if x.dim() == 2:  # one product for all models
+            side = torch.addmm(bias.reshape(-1, 1), weight.flatten(0, 1), x.T)
+            x = side.view(*bias.shape, len(x)).mT
+        else:
+            x = torch.baddbmm(bias[..., None], weight, x.mT).mT
+        if len(inputs) < len(stacked.sizes) - 1:
+            x = x.relu_()
+    return x, inputs
+
+
+class StackedPerExample:
+    """Per-example gradients of K networks at once, never formed: `losses`, `norms`, then `sum(weights)`.
+
+    `x` has shape (K, B, features), a batch for each network, or (B, features), one batch for all; `y` has shape (K, B),
+    or (B,) if all networks have the same labels. `losses` and `norms` have shape (K, B). The arguments are not looked
+    through: the training functions do that once.
+
+    Source: derived at the head of this module; Rochette, Manoel and Tramel, "Efficient per-example gradient
+    computations in convolutional neural networks", 2019, and Goodfellow, arXiv:1510.01799, for the norms of a linear
+    layer.
+    """
+
+    def __init__(self, stacked: Stack, loss_fn: Loss, x: torch.Tensor, y: torch.Tensor) -> None:
+        layers = stacked.layers()
+        self._sizes, self._parameters = stacked.sizes, stacked.parameters.shape[1]
+        with torch.no_grad():
+            outputs, self._inputs = _forward(stacked, x)
+        models, examples = outputs.shape[:2]
+        labels = y.expand(models, examples).reshape(-1)
+        flat = outputs.flatten(0, 1).requires_grad_()
+        losses = checked.one_loss_each(loss_fn(flat, labels), models * examples)
+        (gradient,) = torch.autograd.grad(losses.sum(), flat)
+        self.losses = losses.detach().view(models, examples)
+        self._gradients = [gradient.view(models, examples, stacked.sizes[-1])]
+        for (weight, _), a in zip(layers[:0:-1], self._inputs[:0:-1], strict=True):
+            self._gradients.insert(0, torch.bmm(weight.mT, self._gradients[0].mT).mT.mul_(a > 0))
+
+    @property
+    def norms(self) -> torch.Tensor:
+        """Norm of each example's gradient over all parameters of its network, shape (K, B)."""
+        parts = [_squares(g) * (_squares(a) + 1.0) for g, a in zip(self._gradients, self._inputs, strict=True)]
+        return torch.stack(parts).sum(0).sqrt()
+
+    def sum(self, weights: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return for each network the sum of weights[k, i] times the gradient of example i, shape (K, P).
+
+        It is written into `out`, if one is given: a fresh array of this size in every step costs as much as the norms.
+        """
+        total = weights.new_empty(len(weights), self._parameters) if out is None else out
+        views = _layers(total, self._sizes)
+        for g, a, (weight, bias) in zip(self._gradients, self._inputs, views, strict=True):
+            weighted = g * weights[..., None]
+            torch.sum(weighted, dim=1, out=bias)
+            if a.dim() == 2:
+                weight.copy_((weighted.mT.flatten(0, 1) @ a).view_as(weight))
+            else:
+                torch.bmm(weighted.mT, a, out=weight)
+        return total
+
+
+def _squares(vectors: torch.Tensor) -> torch.Tensor:
+    """Squared length along the last dimension; the two ways are fast for two orders in memory."""
+    if vectors.is_contiguous():
+        length: torch.Tensor = torch.linalg.vector_norm(vectors, dim=-1)
+        return length.square()
+    return torch.sum(vectors.square(), -1)

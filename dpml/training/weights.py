@@ -1,0 +1,119 @@
+r"""From the norms of the per-example gradients to the weights of their sum.
+
+.. math::
+
+    \text{clipping: } w_i = \min\Bigl(1, \frac{C}{\|g_i\|}\Bigr), \qquad
+    \text{automatic: } w_i = \frac{C}{\|g_i\| + \gamma}, \qquad
+    \text{trimming: the } F \text{ largest norms are dropped.}
+
+With the first two each weighted gradient has norm at most the clip norm C and depends on its own example only. Adding
+or removing an example (add/remove neighbours) then moves the sum by at most C, up to rounding of the order of 1e-7 C
+in float32. Trimming looks at all norms: removing one example may bring another one in, so the sum moves by at most
+the norm of one example where the count of dropped ones is fixed, and its noise needs the analysis of `dpml.ptr`.
+
+All functions work on the device of the norms and wait for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from dpml import arguments
+
+__all__ = ["automatic", "clip", "keep_smallest"]
+
+
+def clip(norms: Tensor, *, clip_norm: float) -> Tensor:
+    """Return min(1, clip_norm / norm) for each norm: 1 where an example is within the clip norm.
+
+    An infinite norm gets weight 0, NaN stays NaN: the values are not looked at.
+
+    Raises:
+        ValueError: if norms is not a floating tensor [B], or clip_norm is not in (0, inf) or beyond the range of the
+            norms' dtype.
+
+    Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, "clip gradient".
+    """
+    bound = _checked("clip_norm", clip_norm, norms)
+    return _normal(bound / norms.clamp(min=bound))
+
+
+def automatic(norms: Tensor, *, clip_norm: float, stability: float) -> Tensor:
+    """Return clip_norm / (norm + stability): every example is scaled to almost the clip norm, small ones less so.
+
+    The direction of the sum does not depend on clip_norm, which leaves one parameter less to tune. Each weighted
+    gradient is shorter than clip_norm.
+
+    Raises:
+        ValueError: if norms is not a floating tensor [B], or clip_norm or stability is not in (0, inf) or beyond the
+            range of the norms' dtype.
+
+    Source: Z. Bu, Y.-X. Wang, S. Zha and G. Karypis, "Automatic clipping: differentially private deep learning made
+    easier and stronger", NeurIPS 2023, the variant AUTO-S, with stability 0.01.
+    """
+    bound = _checked("clip_norm", clip_norm, norms)
+    return _normal(bound / (norms + _checked("stability", stability, norms)))
+
+
+def keep_smallest(norms: Tensor, *, trim: int | Tensor, ids: Tensor) -> Tensor:
+    """Return which examples stay when the `trim` ones of largest norm are dropped: booleans [B].
+
+    `norms` are those before clipping. Equal norms are ordered by `ids`, the examples' numbers in the dataset, so that
+    the choice does not depend on the order in the batch. All are dropped if trim >= B. `trim` may be a tensor
+    without dimensions on the device of the norms; negative values then count as 0. NaN counts as the largest norm.
+
+    Raises:
+        ValueError: if norms is not a floating tensor [B], ids not an integer tensor [B] on the same device, or trim
+            not an integer >= 0 (its value in a tensor is not looked at).
+
+    Source: the trimmed sum of D. Wang and co-authors' private trimmed SGD; the order as in `dpml.ptr`.
+    """
+    _checked_norms(norms)
+    good = isinstance(ids, Tensor) and ids.shape == norms.shape and ids.device == norms.device
+    if not good or ids.dtype not in _INTEGERS:
+        raise ValueError(
+            f"ids must be an integer tensor of shape {tuple(norms.shape)} on {norms.device}, got {_came(ids)}"
+        )
+    if isinstance(trim, Tensor):
+        if trim.dim() != 0 or trim.dtype not in _INTEGERS:
+            raise ValueError(f"trim must be an integer >= 0 or an integer tensor without dimensions, got {_came(trim)}")
+    else:
+        trim = arguments.integer("trim", trim, 0)
+    order = ids.argsort(stable=True)
+    order = order[norms.detach()[order].argsort(stable=True)]
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device=order.device)
+    return rank < len(norms) - trim if isinstance(trim, int) else rank < len(norms) - trim.clamp(min=0)
+
+
+def _normal(weights: Tensor) -> Tensor:
+    """Weights too small for full precision become 0: rounded up, they could let more than the clip norm through."""
+    return functional.threshold(weights, torch.finfo(weights.dtype).tiny, 0.0)
+
+
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def _came(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and {value.dtype} on {value.device}"
+    return repr(value)[:60]
+
+
+def _checked_norms(norms: Any) -> None:
+    if not isinstance(norms, Tensor) or norms.dim() != 1 or not norms.is_floating_point():
+        raise ValueError(f"norms must be a floating tensor with one dimension, got {_came(norms)}")
+
+
+def _checked(name: str, value: Any, norms: Any) -> float:
+    """Return a positive number that the dtype of the norms can hold; rounded to 0 or inf it would give NaN."""
+    _checked_norms(norms)
+    limits = torch.finfo(norms.dtype)
+    number = arguments.real(name, value, 0.0, low_open=True)
+    if not limits.tiny <= number <= limits.max:
+        raise ValueError(f"{name} must be in [{limits.tiny:.3g}, {limits.max:.3g}] for {norms.dtype}, got {number!r}")
+    return number

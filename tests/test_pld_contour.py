@@ -1,0 +1,260 @@
+"""The contour integral of Poisson-sampled Gaussian steps: each bound against what it bounds, the ends against truth."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpml.accounting import pld
+from dpml.accounting.pld import _bracket, _contour, _contour_curve, _contour_ends, _contour_plan, _pair, _transform
+from dpml.accounting.pld._contour_plan import Step
+
+STEPS = [
+    (Step(0.01, 4.0, 1.0), 17.0),
+    (Step(0.01, 4.0, -1.0), 17.0),
+    (Step(256 / 60_000, 1.1, 1.0), 9.0),
+    (Step(256 / 60_000, 1.1, -1.0), 12.0),
+    (Step(0.5, 2.0, 1.0), 0.5),
+    (Step(0.9, 0.4, -1.0), 3.0),
+    (Step(1e-3, 0.6, 1.0), 2.6),
+    (Step(1e-6, 0.3, 1.0), 1.7),
+    (Step(1e-4, 30.0, 1.0), 900.0),
+]
+
+
+# ---- one step ----
+
+
+def mp_transform(step, lam, frequencies, width=0.03):
+    """phi(t) and log F(c) by a trapezoid rule of 30 digits, several times finer than what is tested."""
+    with mpmath.workdps(30):
+        q, sigma, c = mpmath.mpf(step.q), mpmath.mpf(step.sigma), mpmath.mpf(step.power(lam))
+        h = mpmath.mpf(min(width, 0.05 * step.sigma))
+        low, high = int(min(0, c) / sigma / h - 12 / h), int(max(0, c) / sigma / h + 12 / h)
+        y = [h * j for j in range(low, high + 1)]
+        loss = [mpmath.log(1 + q * mpmath.expm1((v - 1 / (2 * sigma)) / sigma)) for v in y]
+        masses = [h * mpmath.exp(c * x - v * v / 2) / mpmath.sqrt(2 * mpmath.pi) for v, x in zip(y, loss, strict=True)]
+        total = mpmath.fsum(masses)
+        values = [
+            mpmath.fsum(m * mpmath.expj(mpmath.mpf(t) * x) for m, x in zip(masses, loss, strict=True)) / total
+            for t in frequencies
+        ]
+        return values, mpmath.log(total)
+
+
+@pytest.mark.parametrize(("step", "lam"), STEPS[:8])
+def test_the_transform_of_a_step_is_within_its_error(step, lam):
+    law = step.tilted(step.power(lam), 24.0)
+    found = _transform.characteristic(law, 4.0, 6)
+    wanted, log_moment = mp_transform(step, lam, 4.0 * np.arange(7))
+    assert law.error < 2e-12
+    with mpmath.workdps(30):
+        assert abs(law.log_moment - log_moment) <= law.error
+        for k, (z, w) in enumerate(zip(found.tolist(), wanted, strict=True)):
+            assert abs(mpmath.mpc(z) * mpmath.expj(4.0 * k * mpmath.mpf(law.mean)) - w) <= law.error + 1e-15 * k
+
+
+def test_the_frequencies_are_counted_right():
+    """Rows, columns and pieces of the two matrices, against the plain sum."""
+    step, lam = STEPS[2]
+    for count, eta in ((0, 1.0), (1, 1.0), (2, 1.0), (63, 0.5), (64, 0.5), (500, 0.2)):
+        law = step.tilted(step.power(lam), count * eta)
+        plain = [(law.masses * np.exp(1j * k * eta * law.losses)).sum() for k in range(count + 1)]
+        found = _transform.characteristic(law, eta, count)
+        assert found.shape == (count + 1,)
+        assert np.abs(found - plain).max() < 1e-14 * (10 + count)
+
+
+@pytest.mark.parametrize(("step", "lam"), STEPS)
+def test_a_coarse_quadrature_is_within_its_bound(step, lam):
+    """The steps are so coarse that the error is seen: the bound holds and says something."""
+    power, seen = step.power(lam), 0
+    for t in (0.0, 0.5 * step.sigma, 5.0 * step.sigma):
+        fine = _transform.step_for(step.sigma, power, t)
+        values, scale = [], 0.0
+        for width in (fine, 1.7 * fine, 2.3 * fine, 3.0 * fine):
+            at = _transform.nodes(step.q, step.sigma, power, power, width)
+            masses = np.exp(power * at.loss + at.log_weight)
+            scale = scale or masses.sum()
+            values.append((masses * np.exp(1j * t * at.loss)).sum() / scale)
+        for value, width in zip(values[1:], (1.7 * fine, 2.3 * fine, 3.0 * fine), strict=True):
+            bound = _transform.quadrature_error(step.sigma, power, t, width)
+            assert abs(value - values[0]) <= bound + 1e-12
+            seen += 1e-11 < bound < 1.0
+    assert seen >= 3
+
+
+@pytest.mark.parametrize(("step", "lam"), STEPS)
+def test_the_decay_is_bounded_for_all_larger_frequencies(step, lam):
+    power = step.power(lam)
+    coarse = step.tilted(power, 0.0)
+    under = _transform.layers(coarse, step.q, step.sigma, power)
+    assert under.masses.min() >= 0.0 and 0.5 < under.masses.sum() < 1.0
+    deviation = math.sqrt(float((coarse.masses * coarse.losses**2).sum()))
+    t = np.geomspace(0.02, 20.0, 40) / deviation
+    law = step.tilted(power, float(t[-1]))
+    phi = np.array([abs(_transform.characteristic(law, u, 1)[1]) for u in t])
+    largest = np.maximum.accumulate(phi[::-1])[::-1]
+    bound = 1.0 - _transform.deficit(under, t)
+    assert (largest <= bound + law.error).all()
+    assert (np.diff(bound) <= 1e-15).all()
+    assert (1.0 - bound >= 0.03 * (1.0 - largest)).all()
+
+
+def test_what_is_said_of_sinc():
+    x = np.linspace(1e-3, 60.0, 200_001)
+    sinc = np.abs(np.sin(x) / x)
+    largest = np.maximum.accumulate(sinc[::-1])[::-1]
+    bound = 1.0 - _transform.deficit(_transform.Layers(np.array([2.0]), np.array([1.0])), x)
+    assert (largest <= bound + 1e-15).all()
+
+
+# ---- many steps ----
+
+
+def mp_delta(epsilon, step, steps, lam, length, top):
+    """delta by the same integral on another line in 30 digits, with a longer period and more nodes."""
+    frequencies = np.arange(int(top * length / (2 * math.pi)) + 1) * (2 * math.pi / length)
+    values, log_moment = mp_transform(
+        step, lam, step.sign * frequencies, 0.5 * _transform.step_for(step.sigma, 1.0, top)
+    )
+    with mpmath.workdps(30):
+        total = mpmath.mpf(0)
+        for k, (t, phi) in enumerate(zip(frequencies.tolist(), values, strict=True)):
+            s = mpmath.mpc(lam, t)
+            exponent = steps * log_moment - s * mpmath.mpf(epsilon)
+            total += (phi**steps * mpmath.exp(exponent) / (s * (s + 1))).real * (1 if k else 0.5)
+        return float(total * 2 / mpmath.mpf(length))
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps", "delta", "lam", "length", "top"),
+    [
+        (0.01, 4.0, 10_000, 1e-5, 14.0, 6.0, 40.0),
+        (256 / 60_000, 1.1, 3515, 1e-5, 6.0, 8.0, 35.0),
+        (0.5, 2.0, 1000, 1e-5, 0.45, 160.0, 2.0),
+        (0.02, 5.0, 2000, 1e-25, 22.0, 5.0, 70.0),
+        (0.3, 1.5, 60, 1e-3, 1.2, 60.0, 9.0),
+    ],
+)
+def test_both_ends_against_thirty_digits(q, sigma, steps, delta, lam, length, top):
+    found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    assert found.upper - found.lower < 3e-6
+    removed, added = Step(q, sigma, 1.0), Step(q, sigma, -1.0)
+    assert mp_delta(found.upper, removed, steps, lam, length, top) <= delta
+    assert mp_delta(found.upper, added, steps, lam, length, top) <= delta
+    assert mp_delta(found.lower, removed, steps, lam, length, top) > delta
+    bounds = pld.delta_bounds(q=q, sigma=sigma, steps=steps, epsilon=found.upper)
+    assert bounds.lower <= mp_delta(found.upper, removed, steps, lam, length, top) <= bounds.upper
+    assert bounds.upper <= bounds.lower * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_ends_meet_those_of_the_lattice(seed):
+    """Wherever there is a line; both directions by themselves."""
+    rng = np.random.default_rng(3000 + seed)
+    q, sigma = 10 ** rng.uniform(-3.5, -0.1), 10 ** rng.uniform(-0.4, 1.3)
+    steps, delta = int(10 ** rng.uniform(1.5, 4.0)), 10 ** rng.uniform(-14, -2)
+    pair = _pair.poisson(_pair.gaussian(1 / sigma), q)
+    guess, lam = _contour_ends.start(q, sigma, steps, delta)
+    for sign, law in ((1.0, pair), (-1.0, _pair.exchanged(pair))):
+        found = _contour_ends.epsilon_ends(Step(q, sigma, sign), steps, delta, guess, lam, 1e-5)
+        if found is not None:
+            low, high = _bracket.epsilon_interval([(law, steps)], delta, 1e-3)
+            assert found.lower <= high and low <= found.upper
+            assert found.upper - found.lower <= 1e-5 * max(1.0, found.upper / 100)
+
+
+def test_a_plan_never_decides_what_is_true():
+    """With too short a line, or one cut too early, the ends are far apart but still enclose the truth."""
+    step, steps, delta, truth = Step(256 / 60_000, 1.1, 1.0), np.array([3515.0]), 1e-5, 1.1337062
+    seen = _contour_plan.look(step, 7.0)
+    good = _contour_plan.plan(seen, [(3515.0, truth)], math.log(delta), 1e-7)
+    widths = []
+    for factor, accuracy in [(1.0, 1e-7), (0.5, 1e-7), (0.3, 1e-7), (1.0, 0.3), (1.0, 3.0), (0.6, 1.0), (2.0, 1e-3)]:
+        found = _contour.line(step, steps, good._replace(length=factor * good.length), accuracy)
+        for epsilon in (0.3, truth, 2.0):
+            low, high = found.log_lower(np.array([epsilon]))[0], found.log_upper(np.array([epsilon]))[0][0]
+            exact = pld.delta_bounds(q=step.q, sigma=step.sigma, steps=3515, epsilon=epsilon)
+            assert low <= math.log(exact.upper) and math.log(exact.lower) <= high
+            widths += [high - low] if epsilon == truth else []
+    assert widths[0] < 1e-6 and max(widths) > 0.1
+
+
+def test_where_no_line_will_do_the_lattice_answers():
+    for q, sigma, steps, delta in [(1e-6, 0.5, 10**6, 1e-5), (0.01, 2.0, 2, 1e-5), (0.00033, 4.0, 10_000, 1.1e-18)]:
+        assert _contour_ends.both_directions(q, sigma, steps, delta, 1e-4) is None
+        found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+        assert 0.0 < found.lower <= found.upper < found.lower + 2e-3
+        assert found.upper < 0.2
+
+
+def test_the_added_record_decides_where_it_is_worse():
+    """No such case is known, so the two directions are called with the roles exchanged."""
+    step, counts = Step(0.01, 4.0, 1.0), np.array([10_000.0])
+    added = _contour_ends.epsilon_ends(Step(0.01, 4.0, -1.0), 10_000, 1e-5, 0.9, 15.0, 1e-5)
+    assert added.upper == pytest.approx(0.93704, abs=1e-5)
+    assert not _contour_ends.holds(step, counts, 1e-5, np.array([added.upper]), 15.0)[0]
+    assert _contour_ends.holds(step, counts, 1e-5, np.array([0.95]), 15.0)[0]
+    assert not _contour_ends.holds(step, counts, 1e-5, np.array([0.9464]), 15.0)[0]
+
+
+# ---- curves, small targets ----
+
+
+def test_a_curve_is_tight_and_safe_at_every_point():
+    steps = np.unique(np.geomspace(3, 40_000, 60).astype(int))
+    curve = pld.epsilon_curve(q=256 / 60_000, sigma=1.1, steps=steps, delta=1e-5)
+    assert (np.diff(curve) >= -1e-6).all()
+    for count, end in zip(steps[::6].tolist(), curve[::6].tolist(), strict=True):
+        point = pld.epsilon_bounds(q=256 / 60_000, sigma=1.1, steps=count, delta=1e-5)
+        assert point.lower <= end <= point.upper + 1e-4
+
+
+def test_a_curve_of_lines_stops_where_there_is_none():
+    found = _contour_curve.curve(1e-4, 1.0, [2, 3, 100_000, 10**7], 1e-7, 1e-4)
+    assert set(found) < {2, 3, 100_000, 10**7} and 10**7 in found
+
+
+@pytest.mark.parametrize(("q", "sigma", "steps", "delta"), [(0.01, 400.0, 1000, 1e-6), (0.1, 3000.0, 100, 1e-7)])
+def test_a_small_epsilon_has_a_relative_width(q, sigma, steps, delta):
+    found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    assert 1e-5 < found.upper < 2e-2
+    assert found.upper - found.lower <= 4e-3 * found.upper
+    step = _pair.poisson(_pair.gaussian(1 / sigma), q)
+    low, high = _bracket.epsilon_interval([(step, steps)], delta, 1e-4)
+    assert low <= found.upper and found.lower <= high <= low + 4e-3 * high
+
+
+@pytest.mark.parametrize("target", [2e-4, 1e-3, 0.05])
+def test_calibration_to_a_tiny_target_is_tight(target):
+    sigma = pld.noise_multiplier(q=0.01, steps=500, epsilon=target, delta=1e-6)
+    found = pld.epsilon_bounds(q=0.01, sigma=sigma, steps=500, delta=1e-6)
+    assert found.lower <= target and found.upper >= 0.998 * target
+
+
+@pytest.mark.parametrize(
+    ("q", "steps", "epsilon", "delta"),
+    [(0.01, 100, 1.0, 1e-5), (0.2, 30, 0.05, 1e-6), (0.05, 1, 2.0, 1e-6), (1.0, 12, 3.0, 1e-5)],
+)
+def test_calibration_of_fixed_size_samples(q, steps, epsilon, delta):
+    sigma = pld.fixed_size_noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
+    found = pld.fixed_size_epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    assert epsilon * (1 - 1e-3) <= found.upper <= epsilon
+    assert pld.fixed_size_epsilon_bounds(q=q, sigma=0.995 * sigma, steps=steps, delta=delta).upper > epsilon
+    assert sigma > 1.9 * pld.noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
+
+
+def test_calibration_of_fixed_size_samples_at_its_limits():
+    assert pld.fixed_size_noise_multiplier(q=0.01, steps=10, epsilon=1.0, delta=0.2) == 0.0
+    assert pld.fixed_size_noise_multiplier(q=0.0, steps=10, epsilon=1.0, delta=1e-5) == 0.0
+    for steps in (1, 2):
+        with pytest.raises(ValueError, match=r"^epsilon must be smaller for sigma to lie in \[0\.1, 1e6\], got 3000"):
+            pld.fixed_size_noise_multiplier(q=0.1, steps=steps, epsilon=3000.0, delta=1e-5)
+    with pytest.raises(ValueError, match=r"^epsilon must be larger for sigma"):
+        pld.fixed_size_noise_multiplier(q=0.9, steps=2, epsilon=1e-6, delta=1e-9)
+    for name, bad in (("q", 1.5), ("steps", 2.0), ("epsilon", 0.0), ("delta", 0.0), ("delta", 1e-260)):
+        good = {"q": 0.1, "steps": 10, "epsilon": 1.0, "delta": 1e-5}
+        with pytest.raises(ValueError, match=f"^{name} must "):
+            pld.fixed_size_noise_multiplier(**{**good, name: bad})

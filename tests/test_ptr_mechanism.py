@@ -1,0 +1,134 @@
+"""Propose-test-release itself: threshold, test, branches, noise."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpml.ptr.propose_test_release import pass_probability, propose_test_refuse, propose_test_release, threshold
+
+SETTING = {"tau": 0.25, "sigma": 1.1, "scale": 1.0, "delta0": 1e-3}
+
+
+@pytest.mark.parametrize(("scale", "delta0"), [(1.0, 1e-8), (2.5, 0.3), (0.1, 0.5), (7.0, 1e-300)])
+def test_laplace_noise_exceeds_the_threshold_with_probability_delta0(scale, delta0):
+    assert stats.laplace(scale=scale).sf(threshold(scale=scale, delta0=delta0)) == pytest.approx(delta0, rel=1e-12)
+
+
+def test_the_threshold_of_the_paper():
+    assert threshold(scale=1.0, delta0=1e-8) == pytest.approx(17.7275, abs=5e-5)
+    assert math.copysign(1.0, threshold(scale=1.0, delta0=0.5)) == 1.0
+
+
+@pytest.mark.parametrize("margin", [0, 1, 6, 17, 18, 40, 400, math.inf])
+@pytest.mark.parametrize(("scale", "delta0"), [(1.0, 1e-8), (3.0, 0.01), (0.5, 0.5)])
+def test_pass_probability_is_a_laplace_tail(margin, scale, delta0):
+    limit = threshold(scale=scale, delta0=delta0)
+    expected = 1.0 if margin == math.inf else stats.laplace(loc=margin, scale=scale).sf(limit)
+    assert pass_probability(margin, scale=scale, delta0=delta0) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_test_passes_as_often_as_computed():
+    """Three margins, 4,000 runs each: within six standard errors (false alarm below 1e-8)."""
+    rng = np.random.default_rng(4)
+    for margin in (0, 4, 7):
+        p = pass_probability(margin, scale=1.0, delta0=0.01)
+        setting = {**SETTING, "delta0": 0.01, "margin": margin, "rng": rng}
+        passed = np.mean([propose_test_release(0.0, f2=0.0, bound=1.0, **setting).passed for _ in range(4000)])
+        assert abs(passed - p) < 6 * math.sqrt(p * (1 - p) / 4000)
+
+
+@pytest.mark.parametrize(
+    ("margin", "centre", "deviation"), [(40, 20.0, 1.1 * 0.25 * 3.0), (0, 10.0, 1.1 * 3.0)], ids=["passes", "fails"]
+)
+def test_each_branch_releases_its_function_with_its_noise(margin, centre, deviation):
+    """A vector of 20,000 equal entries: mean and spread within six standard errors, normal by Kolmogorov-Smirnov."""
+    f1, f2 = np.full(20_000, 10.0), np.full(20_000, 20.0)
+    setting = {**SETTING, "tau": 0.75, "margin": margin, "bound": 3.0}
+    run = propose_test_release(f1, f2=f2, **setting, rng=np.random.default_rng(8))
+    assert run.passed == (margin == 40)
+    assert run.value.shape == f1.shape
+    assert abs(run.value.mean() - centre) < 6 * deviation / math.sqrt(20_000)
+    assert run.value.std() == pytest.approx(deviation, rel=6 / math.sqrt(40_000))
+    assert stats.kstest((run.value - centre) / deviation, "norm").pvalue > 1e-8
+
+
+def test_the_noisy_margin_is_laplace():
+    rng = np.random.default_rng(2)
+    setting = {**SETTING, "scale": 2.0, "margin": 5, "bound": 1.0, "rng": rng}
+    noise = [propose_test_release(0.0, f2=0.0, **setting).noisy_margin - 5 for _ in range(5000)]
+    assert stats.kstest(noise, stats.laplace(scale=2.0).cdf).pvalue > 1e-8
+
+
+def test_both_draws_are_made_in_either_branch():
+    """The generator is left in the same state, whether the test passed or not."""
+    states = []
+    for margin in (0, 60):
+        rng = np.random.default_rng(6)
+        propose_test_release(np.zeros(3), f2=np.zeros(3), margin=margin, bound=1.0, **SETTING, rng=rng)
+        states.append(rng.random())
+    assert states[0] == pytest.approx(states[1], rel=0, abs=0)
+
+
+def test_the_textbook_version_refuses_or_answers_as_the_general_one():
+    for margin, answers in ((0, False), (60, True), (math.inf, True)):
+        general = propose_test_release(
+            [1.0, 2.0], f2=[3.0, 4.0], margin=margin, bound=1.0, **SETTING, rng=np.random.default_rng(1)
+        )
+        textbook = propose_test_refuse([3.0, 4.0], margin=margin, **SETTING, rng=np.random.default_rng(1))
+        assert textbook.passed == general.passed == answers
+        if answers:
+            assert textbook.value == pytest.approx(general.value, rel=1e-15)
+        else:
+            assert textbook.value is None
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("tau", 0.0),
+        ("tau", 1.0),  # the bound itself: nothing to test
+        ("tau", 1.5),
+        ("margin", 2.5),
+        ("margin", -1),
+        ("margin", -math.inf),
+        ("margin", math.nan),
+        ("margin", "3"),
+        ("margin", [3]),
+        ("margin", True),
+        ("delta0", 0.0),
+        ("delta0", 0.5000001),
+        ("scale", 0.0),
+        ("scale", 1e308),
+        ("sigma", 0.0),
+        ("bound", 0.0),
+        ("f2", [0.0, 0.0]),
+        ("f1", math.inf),
+        ("rng", 0),
+    ],
+)
+def test_bad_input_is_refused_by_name(name, bad):
+    good = {"f1": 0.0, "f2": 0.0, "margin": 3, "bound": 1.0, **SETTING, "delta0": 1e-8, "rng": np.random.default_rng(0)}
+    propose_test_release(**good)
+    with pytest.raises(ValueError, match=rf"^{name} must "):
+        propose_test_release(**{**good, name: bad})
+    if name not in {"bound", "f1", "f2", "tau"}:
+        good = {key: value for key, value in good.items() if key not in {"f1", "bound"}}
+        with pytest.raises(ValueError, match=rf"^{name} must "):
+            propose_test_refuse(**{**good, name: bad})
+
+
+def test_noise_beyond_the_floats_is_refused():
+    with pytest.raises(ValueError, match=r"^sigma must keep"):
+        propose_test_release(
+            0.0,
+            f2=0.0,
+            margin=0,
+            bound=1e308,
+            tau=1.0,
+            sigma=1e10,
+            scale=1.0,
+            delta0=0.1,
+            rng=np.random.default_rng(0),
+        )

@@ -1,0 +1,191 @@
+"""Teachers, votes and students: who sees what, and what one record can change."""
+
+import numpy as np
+import pytest
+import torch
+
+from dpml.data import fashion_mnist_subset
+from dpml.pate.voting import noisy_argmax
+from dpml.training import ensemble, stacked
+from dpml.training.models import to_labels, to_tensors
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.2, momentum=0.9)
+
+
+def records(count, seed=0):
+    """Three classes: the brightest of three groups of pixels."""
+    x = torch.randn(count, 1, 2, 3, generator=seeded(seed))
+    return x, x.sum((1, 2)).argmax(1)
+
+
+TRAINING = {"steps": 30, "batch": 8, "optimizer": sgd, "hidden": 6, "classes": 3}
+
+
+@pytest.mark.parametrize(("n", "count"), [(10, 3), (12, 4), (5, 5), (7, 1)])
+def test_shards_are_disjoint_and_cover_everything(n, count):
+    shards = ensemble.disjoint_shards(n, teachers=count, generator=seeded(0))
+    assert sorted(torch.cat(shards).tolist()) == list(range(n))
+    sizes = [len(shard) for shard in shards]
+    assert len(sizes) == count
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_one_record_changes_one_teacher_and_moves_at_most_one_vote():
+    x, y = records(60)
+    public, _ = records(200, seed=1)
+    teachers = ensemble.train_teachers(x, y, teachers=6, generator=seeded(3), **TRAINING)
+    votes = ensemble.vote_counts(teachers.stack, x=public)
+    moved = 0
+    for record in (0, 17, 59):
+        other_x, other_y = x.clone(), y.clone()
+        other_x[record], other_y[record] = 50.0 * torch.tensor([-1.0, 1.0, 0.0]), 2
+        other = ensemble.train_teachers(other_x, other_y, teachers=6, generator=seeded(3), **TRAINING)
+        changed = (other.stack.parameters != teachers.stack.parameters).any(1).nonzero().flatten().tolist()
+        assert changed == [k for k, shard in enumerate(teachers.shards) if record in shard]
+        difference = ensemble.vote_counts(other.stack, x=public) - votes
+        assert np.abs(difference).sum(axis=1).max() <= 2
+        assert (difference.sum(axis=1) == 0).all()
+        moved += int(np.abs(difference).sum())
+    assert moved > 0, "the records should matter"
+
+
+def test_votes_are_those_of_the_networks_one_by_one():
+    x, y = records(40)
+    teachers = ensemble.train_teachers(x, y, teachers=4, generator=seeded(0), **TRAINING)
+    votes = ensemble.vote_counts(teachers.stack, x=x)
+    expected = np.zeros((40, 3), dtype=np.int64)
+    for model in stacked.unstack(teachers.stack):
+        expected[np.arange(40), model(x).argmax(1).numpy()] += 1
+    np.testing.assert_array_equal(votes, expected)
+    assert votes.dtype == np.int64
+
+
+def test_teachers_learn_their_shard():
+    x, y = records(90)
+    teachers = ensemble.train_teachers(x, y, teachers=3, generator=seeded(0), **{**TRAINING, "steps": 150})
+    own = [ensemble.accuracy(teachers.stack, x=x[s], y=y[s])[k] for k, s in enumerate(teachers.shards)]
+    assert min(own) > 0.9
+    test_x, test_y = records(300, seed=5)
+    majority = ensemble.vote_counts(teachers.stack, x=test_x).argmax(1)
+    assert (majority == test_y.numpy()).mean() > 0.85
+
+
+def test_a_student_sees_its_labelled_images_only():
+    x, y = records(50)
+    labels = np.where(np.arange(50) % 2 == 0, y.numpy(), -1)
+    student = ensemble.train_students(x, labels=labels, generator=seeded(0), **TRAINING)
+    changed = x.clone()
+    changed[1::2] = 1000.0
+    again = ensemble.train_students(changed, labels=labels, generator=seeded(0), **TRAINING)
+    assert torch.equal(student.parameters, again.parameters)
+    changed[0] = 0.0
+    again = ensemble.train_students(changed, labels=labels, generator=seeded(0), **TRAINING)
+    assert not torch.equal(student.parameters, again.parameters)
+
+
+def test_students_do_not_depend_on_their_companions():
+    x, y = records(50)
+    first, second = y.numpy(), np.where(np.arange(50) < 20, 2 - y.numpy(), -1)
+    both = ensemble.train_students(x, labels=np.stack([first, second]), generator=seeded(0), **TRAINING)
+    other = ensemble.train_students(x, labels=np.stack([first, first]), generator=seeded(0), **TRAINING)
+    torch.testing.assert_close(both.parameters[0], other.parameters[0], rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(both.parameters[1], other.parameters[1])
+    accuracies = ensemble.accuracy(both, x=x, y=y)
+    predicted = torch.stack([model(x).argmax(1) for model in stacked.unstack(both)])
+    np.testing.assert_allclose(accuracies, (predicted == y).float().mean(1).numpy(), rtol=1e-7)
+    assert accuracies[0] > 0.9
+
+
+def test_the_whole_way_on_real_images():
+    """800 private images, 8 teachers, 200 labels by noisy argmax: far above chance, which is 0.1."""
+    data = fashion_mnist_subset()
+    x, y = to_tensors(data.train_images), to_labels(data.train_labels)
+    order = torch.randperm(len(x), generator=seeded(0))
+    private, public = order[:800], order[800:1000]
+    adam = {"optimizer": lambda p: torch.optim.Adam(p, lr=3e-3), "steps": 60, "batch": 32, "hidden": 20}
+    teachers = ensemble.train_teachers(x[private], y[private], teachers=8, generator=seeded(1), **adam)
+    votes = ensemble.vote_counts(teachers.stack, x=x[public])
+    labels = noisy_argmax(votes, scale=0.5, rng=np.random.default_rng(0))
+    student = ensemble.train_students(x[public], labels=labels, generator=seeded(2), **adam)
+    assert (labels == y[public].numpy()).mean() > 0.5
+    (accuracy,) = ensemble.accuracy(student, x=to_tensors(data.test_images), y=to_labels(data.test_labels))
+    assert accuracy > 0.5
+
+
+X, Y = records(12)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "named"),
+    [
+        ("x", X.double(), "x"),
+        ("x", X.numpy(), "x"),
+        ("x", X[:0], "x"),
+        ("x", X[:, 0, 0, 0], "x"),
+        ("x", torch.full_like(X, torch.nan), "x"),
+        ("y", Y[:5], "y"),
+        ("y", Y.float(), "y"),
+        ("y", Y + 1, "y"),
+        ("y", Y - 1, "y"),
+        ("y", Y.tolist(), "y"),
+        ("teachers", 13, "teachers"),
+        ("teachers", 0, "teachers"),
+        ("teachers", 2.0, "teachers"),
+        ("steps", 0, "steps"),
+        ("batch", 0, "batch"),
+        ("batch", None, "batch"),
+        ("hidden", 0, "hidden"),
+        ("classes", 1, "classes"),
+        ("optimizer", 0.1, "optimizer"),
+        ("generator", 0, "generator"),
+    ],
+)
+def test_bad_teachers_are_refused(name, bad, named):
+    good = {"x": X, "y": Y, "teachers": 2, "generator": seeded(0), **TRAINING}
+    with pytest.raises(ValueError, match=rf"^{named} must .*, got "):
+        ensemble.train_teachers(**{**good, name: bad})
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        None,
+        "a",
+        1,
+        Y[:5].numpy(),
+        Y.numpy() + 1,
+        Y.numpy() - 2,
+        Y.numpy() / 2,
+        np.full(12, -1),
+        [],
+        np.stack([Y.numpy(), np.full(12, -1)]),
+        np.zeros((1, 1, 12), int),
+        np.zeros((0, 12), int),
+        [True] * 12,
+    ],
+)
+def test_bad_labels_are_refused(bad):
+    with pytest.raises(ValueError, match=r"^labels must be integers in \[-1, 2\], .*, got "):
+        ensemble.train_students(X, labels=bad, generator=seeded(0), **TRAINING)
+
+
+@pytest.mark.parametrize(("n", "count"), [(0, 1), (2.0, 1), (3, 4), (3, 0), (3, None)])
+def test_bad_shards_are_refused(n, count):
+    with pytest.raises(ValueError, match=r"^(n|teachers) must be an integer .*, got "):
+        ensemble.disjoint_shards(n, teachers=count, generator=seeded(0))
+
+
+def test_networks_of_another_kind_are_refused():
+    with pytest.raises(ValueError, match=r"^stacked must be a Stack, .* got Linear"):
+        ensemble.vote_counts(torch.nn.Linear(2, 2), x=X)
+    student = ensemble.train_students(X, labels=Y.numpy(), generator=seeded(0), **{**TRAINING, "steps": 1})
+    with pytest.raises(ValueError, match=r"^y must .*, got "):
+        ensemble.accuracy(student, x=X, y=Y[:3])
+    with pytest.raises(ValueError, match=r"^x must .*, got "):
+        ensemble.accuracy(student, x=X[:, :, :1], y=Y)

@@ -1,0 +1,925 @@
+"""The private loop: division, noise, micro-batches, interruption, divergence, and what it refuses."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import dpml
+from dpml.accounting import pld
+from dpml.accounting.guarantee import Guarantee
+from dpml.training import _ready, loop, weights
+from dpml.training.dpsgd import dp_sgd
+from dpml.training.per_example import PerExample, per_example_gradients
+from dpml.training.rules import Decision, LogicalBatchRule, PerExampleRule
+from dpml.training.sampling import FixedSize, FullBatch, Poisson
+from dpml.training.trace import QUANTILES, Diverged, Interrupted
+
+ROOT = Path(dpml.__file__).parents[1]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def cross_entropy(outputs, y):
+    return functional.cross_entropy(outputs, y, reduction="none")
+
+
+def network(seed=0, *, inputs=6, hidden=5, dtype=torch.float32, dropout=0.0):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layers = [nn.Linear(inputs, hidden), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
+        return nn.Sequential(*layers, nn.Linear(hidden, 3)).to(dtype)
+
+
+def data(n=40, *, inputs=6, dtype=torch.float32, seed=5):
+    generator = seeded(seed)
+    x = 3.0 * torch.randn(n, inputs, generator=generator, dtype=dtype)
+    return x, torch.randint(3, (n,), generator=generator)
+
+
+class Recording(torch.optim.SGD):
+    """Plain SGD that keeps every gradient that it was given."""
+
+    def __init__(self, parameters, lr=1.0):
+        super().__init__(parameters, lr=lr)
+        self.seen = []
+
+    def step(self, closure=None):
+        gradients = [p.grad.reshape(-1) for group in self.param_groups for p in group["params"]]
+        self.seen.append(torch.cat(gradients).clone())
+        return super().step(closure)
+
+
+class Watching(Poisson):
+    """Poisson sampling that remembers what was drawn."""
+
+    drawn: list = []  # noqa: RUF012
+
+    def draw(self, n, *, generator):
+        self.drawn.append(super().draw(n, generator=generator))
+        return self.drawn[-1]
+
+
+def linear(n_parameters, dtype=torch.float64):
+    """loss_i = w . x_i: the gradient of an example is its x, at any w."""
+    model = nn.Linear(n_parameters, 1, bias=False).to(dtype)
+    with torch.no_grad():
+        model.weight.zero_()
+    return model
+
+
+def first_output(outputs, y):
+    return outputs[:, 0]
+
+
+def train(model, x, y, *, loss_fn=cross_entropy, optimizer=None, **changes):
+    """A short DP-SGD run with good arguments, `changes` replacing some."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    arguments = {"sampling": Poisson(q=0.5), "sigma": 1.0, "clip_norm": 1.0, "steps": 10, "delta": 1e-5}
+    arguments |= {"generator": seeded(), "optimizer": optimizer}
+    return dp_sgd(model, loss_fn, x, y, **{**arguments, **changes})
+
+
+def flat(model):
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+# ---- division by the expected size ----
+
+
+def test_the_divisor_is_the_expected_size():
+    """N = 8, q = 0.5, gradient 1: a step moves w by -k/4 with the realised size k; by -1 if divided by k."""
+    model = linear(1)
+    optimizer = Recording(model.parameters())
+    run = train(
+        model,
+        torch.ones(8, 1, dtype=torch.float64),
+        torch.zeros(8),
+        loss_fn=first_output,
+        optimizer=optimizer,
+        sigma=0.0,
+        steps=50,
+        trace_every=1,
+    )
+    moves = torch.stack(optimizer.seen)[:, 0]
+    assert torch.equal(4 * moves, torch.from_numpy(run.trace.examples).to(torch.float64))
+    assert len(set(moves.tolist())) > 3
+    assert float(model.weight.detach()) == pytest.approx(-float(moves.sum()), abs=1e-12)
+
+
+def test_the_noise_is_on_the_sum():
+    """std 0.25 of 2000 steps, within 5 %, on small batches too: a false alarm has probability below 1e-2 x 1e-2."""
+    model = linear(1)
+    optimizer = Recording(model.parameters())
+    zeros, sampling = torch.zeros(8, 1, dtype=torch.float64), Watching(q=0.5)
+    Watching.drawn.clear()
+    train(
+        model,
+        zeros,
+        torch.zeros(8),
+        loss_fn=first_output,
+        optimizer=optimizer,
+        sampling=sampling,
+        steps=2000,
+        trace_every=2000,
+    )
+    moves, sizes = torch.stack(optimizer.seen)[:, 0].numpy(), np.array([len(ids) for ids in sampling.drawn])
+    assert 0.238 < moves.std() < 0.262
+    few = moves[sizes <= 3]
+    assert len(few) > 500
+    assert 0.22 < few.std() < 0.28
+    assert abs(moves.mean()) < 5.5 * 0.25 / math.sqrt(2000)
+    assert abs(np.corrcoef(moves[1:], moves[:-1])[0, 1]) < 5.5 / math.sqrt(2000)  # fresh noise in every step
+
+
+def test_an_expected_batch_can_be_given():
+    for sampling, size in ((FixedSize(m=4), 4), (FullBatch(), 8)):
+        model = linear(1)
+        optimizer = Recording(model.parameters())
+        train(
+            model,
+            torch.ones(8, 1, dtype=torch.float64),
+            torch.zeros(8),
+            loss_fn=first_output,
+            optimizer=optimizer,
+            sampling=sampling,
+            sigma=0.0,
+            steps=1,
+            expected_batch=100.0,
+        )
+        assert float(optimizer.seen[0]) == pytest.approx(size / 100)
+
+
+# ---- noise once per step, micro-batches ----
+
+
+@pytest.mark.parametrize("size", [64, 8, 1])
+def test_noise_is_drawn_once_per_step(size):
+    """10,000 parameters: std 1/32 to 3 % (4.2 standard errors of one step, 19 of 20) for every chunk size."""
+    model = linear(10_000)
+    optimizer = Recording(model.parameters())
+    zeros = torch.zeros(64, 10_000, dtype=torch.float64)
+    run = train(model, zeros, torch.zeros(64), loss_fn=first_output, optimizer=optimizer, steps=20, micro_batch=size)
+    moves = torch.stack(optimizer.seen)
+    assert moves.std() == pytest.approx(1 / 32, rel=0.01)
+    for move in moves:
+        assert move.std() == pytest.approx(1 / 32, rel=0.03)
+    assert len(optimizer.seen) == run.steps == 20
+    assert run.guarantee == pld.epsilon(q=0.5, sigma=1.0, steps=20, delta=1e-5)
+
+
+def trimming(trim, clip_norm):
+    """A rule that needs the whole batch: clip, then leave out the `trim` largest."""
+
+    def decide(norms, *, ids, state, generator):
+        kept = weights.keep_smallest(norms, trim=trim, ids=ids)
+        return Decision(weights.clip(norms, clip_norm=clip_norm) * kept, 0.0, state, {"kept": kept.sum()})
+
+    return LogicalBatchRule(decide)
+
+
+def account(counts):
+    return [Guarantee(math.inf, delta=0.0, kind="exact", adjacency="add/remove") for _ in counts]
+
+
+def run_rule(model, x, y, rule, *, loss_fn=cross_entropy, optimizer=None, **changes):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.5)
+    arguments = {"sampling": Poisson(q=0.5), "steps": 8, "generator": seeded(), "optimizer": optimizer}
+    arguments |= {"rule": rule, "account": account, "settings": {"mechanism": "test"}}
+    return loop.train(model, loss_fn, x, y, **{**arguments, **changes})
+
+
+RULES = [
+    PerExampleRule(lambda norms: weights.clip(norms, clip_norm=0.7), 0.0),
+    PerExampleRule(lambda norms: weights.automatic(norms, clip_norm=0.7, stability=0.01), 0.0),
+    trimming(5, 0.7),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=["clip", "automatic", "trimmed"])
+def test_chunk_sizes_agree(rule):
+    x, y = data(64, dtype=torch.float64)
+    ends = []
+    for size in (None, 64, 7, 1):
+        model = network(dtype=torch.float64)
+        run_rule(model, x, y, rule, micro_batch=size)
+        ends.append(flat(model))
+    for end in ends[1:]:
+        assert (end - ends[0]).abs().max() <= 1e-12
+    assert (ends[0] - flat(network(dtype=torch.float64))).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("trimmed", [0, 5])
+def test_the_sum_is_the_sum_of_the_examples(trimmed):
+    """Against the definition, one example at a time from `per_example_gradients`, for the drawn batch."""
+    x, y = data(30, dtype=torch.float64)
+    model = network(dtype=torch.float64)
+    every = per_example_gradients(model, cross_entropy, x, y)
+    rows = torch.cat([every[name].reshape(len(x), -1) for name, _ in model.named_parameters()], 1)
+    sampling, optimizer = Watching(q=0.5), Recording(model.parameters())
+    run_rule(model, x, y, trimming(trimmed, 0.7), sampling=sampling, optimizer=optimizer, steps=1, micro_batch=4)
+    order = sorted(sampling.drawn[-1].tolist(), key=lambda i: (float(rows[i].norm()), i))
+    assert 8 < len(order) < 25
+    expected = sum(
+        (rows[i] * min(1.0, 0.7 / float(rows[i].norm())) for i in order[: len(order) - trimmed]),
+        torch.zeros(rows.shape[1], dtype=torch.float64),
+    )
+    assert torch.allclose(optimizer.seen[0] * 15.0, expected, rtol=0, atol=1e-12)
+
+
+def test_a_rule_keeps_its_state_and_may_choose_the_noise_by_a_tensor():
+    """In every second step it asks for noise of standard deviation 3, otherwise for none; chosen on the device."""
+
+    def decide(norms, *, ids, state, generator):
+        assert ids.shape == norms.shape
+        odd = state["step"] % 2
+        draw = torch.rand((), generator=generator, device=norms.device)
+        noise = torch.where(odd == 1, 3.0, 0.0)
+        return Decision(torch.zeros_like(norms), noise, {"step": state["step"] + 1}, {"odd": odd, "draw": draw})
+
+    model = linear(4000)
+    optimizer = Recording(model.parameters())
+    rule = LogicalBatchRule(decide, {"step": torch.zeros((), dtype=torch.int64)})
+    zeros = torch.zeros(4, 4000, dtype=torch.float64)
+    run = run_rule(
+        model, zeros, torch.zeros(4), rule, loss_fn=first_output, optimizer=optimizer, steps=6, trace_every=1
+    )
+    spreads = [float(move.std()) * 2.0 for move in optimizer.seen]
+    assert spreads == pytest.approx([0.0, 3.0, 0.0, 3.0, 0.0, 3.0], rel=0.07)
+    assert run.trace.other["odd"].tolist() == [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]
+    assert len(set(run.trace.other["draw"].tolist())) == 6
+    assert (run.trace.clipped[run.trace.examples > 0] == 1.0).all()  # all weights were 0
+
+
+def test_a_rule_with_too_few_weights_is_refused():
+    rule = LogicalBatchRule(lambda norms, *, ids, state, generator: Decision(norms[:1], 0.0, {}, {}))
+    with pytest.raises(ValueError, match=r"^rule must return one weight per norm, got shape \(1,\)") as caught:
+        run_rule(network(), *data(), rule)
+    assert caught.value.__notes__[0].startswith("0 private steps were done before this. Spent, with the step that")
+
+
+# ---- empty batches ----
+
+
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(6, 4), nn.Linear(4, 3)
+
+    def forward(self, tokens):
+        return self.out(self.embedding(tokens).mean(1))
+
+
+EMPTY = {
+    "mlp": (network, lambda: torch.randn(10, 6, generator=seeded())),
+    "conv": (
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)),
+        lambda: torch.randn(10, 1, 4, 4, generator=seeded()),
+    ),
+    "embedding": (Tokens, lambda: torch.randint(6, (10, 5), generator=seeded())),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_batch_adds_noise_and_counts(name):
+    """N = 10, q = 0.05: most batches are empty, and their steps have noise of std sigma R / (q N) = 2."""
+    make, inputs = EMPTY[name]
+    model = make()
+    optimizer = Recording(model.parameters())
+    y = torch.arange(10) % 3
+    run = train(model, inputs(), y, optimizer=optimizer, sampling=Poisson(q=0.05), steps=200, trace_every=1, sigma=1.0)
+    empty = torch.from_numpy(run.trace.examples == 0)
+    assert 95 <= int(empty.sum()) <= 145  # binomial, mean 119.7, deviation 6.9: false alarm 5e-4
+    on_empty = torch.stack(optimizer.seen)[empty]
+    assert on_empty.std() == pytest.approx(2.0, rel=0.05)
+    assert (on_empty.std(1) > 1.0).all()
+    assert run.guarantee == pld.epsilon(q=0.05, sigma=1.0, steps=200, delta=1e-5)
+    assert np.isnan(run.trace.loss[empty.numpy()]).all() and np.isfinite(run.trace.loss[~empty.numpy()]).all()
+    assert np.isnan(run.trace.norms[empty.numpy()]).all()
+
+
+def test_the_sum_of_an_empty_batch_is_zero():
+    model = network(dtype=torch.float64)
+    optimizer = Recording(model.parameters())
+    x, y = data(10, dtype=torch.float64)
+    train(model, x, y, optimizer=optimizer, sampling=Poisson(q=1e-9), sigma=0.0, steps=3)
+    seen = torch.stack(optimizer.seen)
+    assert seen.dtype == torch.float64
+    assert torch.equal(seen, torch.zeros(3, sum(p.numel() for p in model.parameters()), dtype=torch.float64))
+
+
+# ---- the trace ----
+
+
+def test_the_trace():
+    x, y = data(60)
+    model = network()
+    optimizer = Recording(model.parameters(), lr=0.0)  # the model stands still, so everything can be computed again
+    run = train(model, x, y, optimizer=optimizer, sampling=FullBatch(), steps=7, trace_every=3, test=(x, y), sigma=5.0)
+    trace = run.trace
+    every = per_example_gradients(model, cross_entropy, x, y)
+    norms = torch.cat([g.reshape(60, -1) for g in every.values()], 1).norm(dim=1)
+    assert trace.steps.tolist() == [3, 6, 7]
+    assert trace.examples.tolist() == [180, 180, 60]
+    assert trace.loss == pytest.approx([float(cross_entropy(model(x), y).mean().detach())] * 3, rel=1e-5)
+    assert trace.clipped == pytest.approx([float((norms > 1.0).float().mean())] * 3, abs=1e-6)
+    levels = torch.quantile(norms, torch.tensor(QUANTILES)).tolist()
+    assert trace.norms == pytest.approx(np.array([levels] * 3), rel=1e-4)
+    assert trace.accuracy == pytest.approx([float((model(x).argmax(1) == y).float().mean())] * 3)
+    assert trace.epsilon == pytest.approx(
+        [pld.epsilon(q=1.0, sigma=5.0, steps=s, delta=1e-5).epsilon for s in (3, 6, 7)]
+    )
+    assert {guarantee.sampling for guarantee in trace.guarantees} == {"none"}
+    assert (run.model, run.steps, run.guarantee) == (model, 7, trace.guarantees[-1])
+    assert "3 points to step 7" in repr(trace)
+
+
+def test_with_very_many_points_no_epsilon_is_below_the_truth():
+    """Of 120 points 50 are computed, and the others get the epsilon of a later one."""
+    trace = train(network(), *data(), sampling=FullBatch(), steps=120, trace_every=1, sigma=9.0).trace
+    exact = [pld.epsilon(q=1.0, sigma=9.0, steps=steps, delta=1e-5).epsilon for steps in range(1, 121)]
+    assert (trace.epsilon >= np.array(exact) - 1e-12).all()
+    assert (trace.epsilon[:-3] <= np.array(exact)[3:]).all()
+    assert trace.epsilon[-1] == pytest.approx(exact[-1])
+    assert len(set(trace.epsilon.tolist())) == loop.MOST_ACCOUNTED
+
+
+def test_without_test_data_there_is_no_accuracy():
+    assert np.isnan(train(network(), *data()).trace.accuracy).all()
+
+
+def test_accuracy_leaves_the_modes_alone():
+    model = network(dropout=0.5)
+    model[1].eval()
+    x, y = data()
+    first = loop.accuracy(model, x, y=y, size=7)
+    assert first == pytest.approx(loop.accuracy(model, x, y=y))  # no dropout
+    assert [module.training for module in model] == [True, False, True, True]
+    with pytest.raises(ValueError, match=r"^y must have as many rows as x"):
+        loop.accuracy(model, x, y=y[:-1])
+
+
+class Waits(TorchDispatchMode):
+    """Counts what moves a number from the device to Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += "_local_scalar_dense" in str(func)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=["clip", "automatic", "trimmed"])
+def test_no_step_waits_for_the_device(rule, monkeypatch):
+    counts = []
+    step = loop._Training.step
+
+    def counting(self):
+        self.looks_always = False  # as on a GPU
+        with Waits() as waits:
+            step(self)
+        counts.append(waits.count)
+
+    monkeypatch.setattr(loop._Training, "step", counting)
+    run_rule(network(), *data(), rule, micro_batch=8, steps=5)
+    assert counts == [0] * 5
+
+
+def test_the_global_generator_is_left_alone_and_dropout_repeats():
+    x, y = data()
+    ends = []
+    for noise_before in (1, 2):
+        torch.manual_seed(noise_before)
+        before = torch.get_rng_state()
+        model = network(dropout=0.5)
+        train(model, x, y)
+        assert torch.equal(torch.get_rng_state(), before)
+        ends.append(flat(model))
+    assert torch.equal(*ends)
+
+
+# ---- interrupted and continued ----
+
+
+def settings(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return {"optimizer": optimizer, "steps": 20, "trace_every": 4, "sigma": 1.0, "test": data(seed=9)}
+
+
+SCRIPT = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+sys.path.insert(0, sys.argv[1] + "/tests/training")
+import test_loop as t
+model = t.network(dropout=0.2)
+run = t.train(model, *t.data(), checkpoint=sys.argv[2], **t.settings(model))
+content = [t.flat(model), list(run.trace.loss), list(run.trace.epsilon), run.steps, run.guarantee.epsilon]
+torch.save(content, sys.argv[3])
+"""
+
+
+def test_continued_in_a_new_process_it_is_the_unbroken_run(tmp_path):
+    """Sampler, noise, momentum and dropout go on where they were: the parameters agree to the last bit."""
+    whole = network(dropout=0.2)
+    straight = train(whole, *data(), **settings(whole))
+    model, file = network(dropout=0.2), tmp_path / "run.pt"
+    half = train(model, *data(), checkpoint=file, **{**settings(model), "steps": 10})
+    assert half.steps == 10
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    command = [sys.executable, "-c", SCRIPT, str(ROOT), str(file), str(tmp_path / "end.pt")]
+    subprocess.run(command, check=True, env=environment)
+    end, losses, epsilons, steps, epsilon = torch.load(tmp_path / "end.pt", weights_only=False)
+    assert torch.equal(end, flat(whole))
+    assert steps == 20
+    assert epsilon == pytest.approx(straight.guarantee.epsilon, rel=1e-12)
+    assert epsilon > half.guarantee.epsilon
+    kept = [i for i, step in enumerate(straight.trace.steps) if step > 10]
+    assert losses[-1] == pytest.approx(straight.trace.loss[-1], rel=1e-6)
+    assert epsilons[-len(kept) :] == pytest.approx(list(straight.trace.epsilon[kept]), rel=1e-3)
+
+
+def test_no_noise_is_used_twice(tmp_path):
+    x, y = torch.zeros(8, 300, dtype=torch.float64), torch.zeros(8)
+    seen = []
+    for steps in (10, 20):
+        model = linear(300)
+        optimizer = Recording(model.parameters())
+        train(model, x, y, loss_fn=first_output, optimizer=optimizer, steps=steps, checkpoint=tmp_path / "a.pt")
+        seen += optimizer.seen
+    assert len(seen) == 20
+    noise = torch.stack(seen)
+    noise = noise / noise.norm(dim=1, keepdim=True)
+    likeness = (noise @ noise.T - torch.eye(20, dtype=torch.float64)).abs().max()
+    assert likeness < 0.4  # 7 standard errors of 1/sqrt(300)
+
+
+def raise_in_step(monkeypatch, number, error):
+    """In step `number`, after the sample was drawn and the gradients were computed, raise `error`."""
+    calls = []
+
+    def gradients(*arguments):
+        calls.append(0)
+        found = PerExample(*arguments)
+        if len(calls) == number:
+            raise error
+        return found
+
+    monkeypatch.setattr(loop, "PerExample", gradients)
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 20])
+def test_interrupted_anywhere_and_continued(step, tmp_path, monkeypatch):
+    """The exception falls into the middle of a step, whose randomness is put back."""
+    x, y = data()
+    whole = network()
+    straight = train(whole, x, y, **settings(whole))
+    model, file = network(), tmp_path / "run.pt"
+    raise_in_step(monkeypatch, step, KeyboardInterrupt)
+    with pytest.raises(Interrupted, match=rf"^Interrupted after step {step - 1} of 20\. Spent: ") as caught:
+        train(model, x, y, checkpoint=file, **settings(model))
+    run = caught.value.run
+    assert run.steps == step - 1
+    assert "The same call goes on" in str(caught.value)
+    expected = 0.0 if step == 1 else pld.epsilon(q=0.5, sigma=1.0, steps=step - 1, delta=1e-5).epsilon
+    assert run.guarantee.epsilon == pytest.approx(expected, abs=2e-3)
+    assert run.guarantee.epsilon >= expected
+    assert list(run.trace.steps[-1:]) == ([step - 1] if step > 1 else [])
+    assert all(p.grad is None for p in model.parameters())
+    model = network(3)  # what the model holds is read from the file
+    again = train(model, x, y, checkpoint=file, **settings(model))
+    assert torch.equal(flat(model), flat(whole))
+    assert again.trace.loss == pytest.approx(straight.trace.loss, rel=1e-6)
+    assert again.trace.examples.tolist() == straight.trace.examples.tolist()
+    assert again.trace.epsilon.tolist() == straight.trace.epsilon.tolist()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows delivers no signal to a running program this way")
+def test_ctrl_c_lets_the_step_finish(tmp_path):
+    x, y = data()
+    model = network()
+    calls = []
+
+    def loss_fn(outputs, labels):
+        calls.append(0)
+        if len(calls) == 30:
+            signal.raise_signal(signal.SIGINT)
+        return cross_entropy(outputs, labels)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(Interrupted) as caught:
+        train(model, x, y, loss_fn=loss_fn, steps=10_000, trace_every=5000, checkpoint=tmp_path / "a.pt")
+    assert 10 < caught.value.run.steps < 31
+    assert len(calls) < 60
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows delivers no signal to a running program this way")
+def test_a_second_ctrl_c_does_not_wait():
+    def loss_fn(outputs, labels):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        return cross_entropy(outputs, labels)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(network(), *data(), loss_fn=loss_fn)
+
+
+def test_it_runs_in_a_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(train(network(), *data()).steps))
+    thread.start()
+    thread.join()
+    assert found == [10]
+
+
+class HalfWay(torch.optim.SGD):
+    def step(self, closure=None):
+        super().step(closure)
+        raise KeyboardInterrupt
+
+
+def test_an_update_cut_in_two_is_not_saved(tmp_path):
+    model = network()
+    optimizer = HalfWay(model.parameters(), lr=0.1)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        train(model, *data(), optimizer=optimizer, checkpoint=tmp_path / "a.pt")
+    assert not isinstance(caught.value, Interrupted)
+    assert caught.value.__notes__[0].startswith(
+        "The model is half-way through step 1. Spent, with the step that failed"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_error_says_what_was_spent(monkeypatch):
+    raise_in_step(monkeypatch, 4, OSError("disk"))
+    with pytest.raises(OSError, match="disk") as caught:
+        train(network(), *data(), sampling=FullBatch())
+    assert caught.value.__notes__[0].startswith(
+        "3 private steps were done before this. Spent, with the step that failed"
+    )
+
+
+def test_a_finished_run_is_read_from_its_file(tmp_path):
+    x, y = data()
+    model, file = network(), tmp_path / "run.pt"
+    first = train(model, x, y, checkpoint=file)
+    copy = network(3)
+    again = train(copy, x, y, checkpoint=file)
+    assert torch.equal(flat(copy), flat(model))
+    assert again.trace.loss.tolist() == first.trace.loss.tolist()
+    assert again.guarantee == first.guarantee
+    with pytest.raises(ValueError, match=r"^steps must be at least the 10 of the checkpoint, got 9"):
+        train(network(), x, y, checkpoint=file, steps=9)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
+
+
+CHANGES = {
+    "sigma": {"sigma": 2.0},
+    "clip norm": {"clip_norm": 0.5},
+    "delta": {"delta": 1e-6},
+    "sampling": {"sampling": Poisson(q=0.25)},
+    "expected batch": {"expected_batch": 3.0},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_checkpoint_of_other_settings_is_refused(name, tmp_path):
+    x, y = data()
+    model, file = network(), tmp_path / "run.pt"
+    train(model, x, y, checkpoint=file, steps=5)
+    with pytest.raises(ValueError, match=rf"^checkpoint must be of a run with the same settings, got one with {name}"):
+        train(network(), x, y, checkpoint=file, **CHANGES[name])
+
+
+def test_a_checkpoint_of_other_data_or_optimizer_is_refused(tmp_path):
+    x, y = data()
+    file = tmp_path / "run.pt"
+    train(network(), x, y, checkpoint=file, steps=5)
+    changed = x.clone()
+    changed[3, 1] += 1e-3
+    with pytest.raises(ValueError, match=r"^checkpoint must .* got one with data"):
+        train(network(), changed, y, checkpoint=file)
+    model = network()
+    with pytest.raises(ValueError, match=r"^checkpoint must .* got one with optimizer"):
+        train(model, x, y, checkpoint=file, optimizer=torch.optim.SGD(model.parameters(), lr=0.2))
+    model = network(hidden=4)
+    with pytest.raises(ValueError, match=r"^checkpoint must .* got one with parameters"):
+        train(model, x, y, checkpoint=file)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", None])
+def test_a_file_that_is_no_checkpoint_is_refused(content, tmp_path):
+    file = tmp_path / "run.pt"
+    if content is None:
+        torch.save({"weights": torch.zeros(2)}, file)
+    else:
+        file.write_bytes(content)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=r"^checkpoint must be a file that a run"):
+        train(network(), *data(), checkpoint=file)
+    assert file.read_bytes() == before
+
+
+def test_a_half_written_file_is_never_left(tmp_path, monkeypatch):
+    x, y = data()
+    file = tmp_path / "run.pt"
+    train(network(), x, y, checkpoint=file, steps=5)
+    before = file.read_bytes()
+
+    def full(*arguments):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        train(network(), x, y, checkpoint=file)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
+    assert file.read_bytes() == before
+
+
+# ---- divergence ----
+
+
+class Bomb(torch.optim.SGD):
+    """Puts `value` into the parameters after so many steps."""
+
+    def __init__(self, parameters, after, value):
+        super().__init__(parameters, lr=0.1)
+        self.left, self.value = after, value
+
+    def step(self, closure=None):
+        super().step(closure)
+        self.left -= 1
+        if self.left == 0:
+            self.param_groups[0]["params"][0].data.fill_(self.value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_not_finite_stops_with_the_step_and_what_was_spent(value):
+    model = network()
+    with pytest.raises(Diverged) as caught:
+        train(
+            model, *data(), optimizer=Bomb(model.parameters(), 7, value), sampling=FullBatch(), steps=20, trace_every=5
+        )
+    error = caught.value
+    assert error.step == 8
+    assert error.run.steps == 7
+    assert "not finite in step 8; the model is as after step 7. Spent, with the step that failed: epsilon" in str(error)
+    assert error.run.guarantee.epsilon == pytest.approx(pld.epsilon(q=1.0, sigma=1.0, steps=8, delta=1e-5).epsilon)
+    assert error.run.trace.steps.tolist() == [5, 7]
+    assert np.isfinite(error.run.trace.loss).all()
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_not_finite_after_the_last_step():
+    model = network()
+    with pytest.raises(Diverged, match=r"not finite in step 10;"):
+        train(model, *data(), optimizer=Bomb(model.parameters(), 10, math.nan))
+
+
+def test_on_a_gpu_the_step_is_found_later(monkeypatch):
+    """There the loop looks every 50 steps only; the step is named all the same, and all steps done are counted."""
+    initial = loop._Training.__init__
+
+    def as_on_a_gpu(self, *arguments):
+        initial(self, *arguments)
+        self.looks_always = False
+
+    monkeypatch.setattr(loop._Training, "__init__", as_on_a_gpu)
+    model = network()
+    with pytest.raises(Diverged, match=r"not finite in step 8; the model is as after step 50") as caught:
+        train(model, *data(), optimizer=Bomb(model.parameters(), 7, math.nan), steps=100, trace_every=100, sigma=9.0)
+    assert caught.value.step == 8
+    assert caught.value.run.guarantee.epsilon >= pld.epsilon(q=0.5, sigma=9.0, steps=50, delta=1e-5).epsilon
+
+
+def test_a_loss_that_is_not_finite_for_one_example_stops():
+    """The gradient of sqrt at 0 is infinite: found when that example is drawn, and the sum is never released."""
+    x = torch.ones(20, 2, dtype=torch.float64)
+    x[13] = 0.0
+    model = linear(2)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+
+    def root(outputs, y):
+        return outputs[:, 0].sqrt()
+
+    with pytest.raises(Diverged) as caught:
+        train(model, x, torch.zeros(20), loss_fn=root, sampling=Poisson(q=0.2), steps=100, sigma=0.5)
+    assert 1 <= caught.value.step < 60
+    assert model.weight.isfinite().all()
+
+
+# ---- optimizers ----
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop", "ASGD"])
+def test_any_optimizer_gets_the_private_gradient(kind):
+    """The same optimizer, fed by hand with the gradients of a recorded run, ends at the same parameters."""
+    x, y = data()
+    options = {"lr": 0.05, **({"momentum": 0.9, "weight_decay": 0.01} if kind == "SGD" else {})}
+    model, twin = network(), network()
+    optimizer = getattr(torch.optim, kind)(model.parameters(), **options)
+    seen = []
+    step = optimizer.step
+
+    def recording(closure=None):
+        seen.append([p.grad.clone() for p in model.parameters()])
+        return step(closure)
+
+    optimizer.step = recording
+    train(model, x, y, optimizer=optimizer, steps=6)
+    by_hand = getattr(torch.optim, kind)(twin.parameters(), **options)
+    for gradients in seen:
+        for parameter, gradient in zip(twin.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+        by_hand.step()
+    assert len(seen) == 6
+    assert torch.equal(flat(model), flat(twin))
+
+
+def test_frozen_parameters_stay_and_do_not_count():
+    x, y = data()
+    model = network()
+    model[0].requires_grad_(False)
+    before = model[0].weight.clone()
+    optimizer = Recording([p for p in model.parameters() if p.requires_grad])
+    train(model, x, y, optimizer=optimizer, sigma=0.0, sampling=FullBatch(), steps=1, clip_norm=1e6)
+    assert torch.equal(model[0].weight, before)
+    every = per_example_gradients(model, cross_entropy, x, y)
+    assert optimizer.seen[0].numel() == sum(g[0].numel() for g in every.values()) == 18
+
+
+def test_the_same_generator_goes_on():
+    """Two runs from one generator differ; two from equal seeds do not."""
+    x, y = data()
+    generator, ends = seeded(4), []
+    for source in (generator, generator, seeded(4)):
+        model = network()
+        train(model, x, y, generator=source)
+        ends.append(flat(model))
+    assert not torch.equal(ends[0], ends[1])
+    assert torch.equal(ends[0], ends[2])
+
+
+# ---- bad input, before any step ----
+
+
+def bad_arguments():
+    x, y = data()
+    other = network(9)
+    yield "sampling", {"sampling": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), shuffle=True)}
+    yield "sampling", {"sampling": 0.5}
+    yield "sampling", {"sampling": FixedSize(m=41)}
+    for name in ("sigma", "clip_norm", "delta", "expected_batch"):
+        for bad in ("1", True, math.nan, math.inf, -1.0, torch.ones(2), *([None] if name != "expected_batch" else [])):
+            yield name, {name: bad}
+    yield "clip_norm", {"clip_norm": 0.0}
+    yield "expected_batch", {"expected_batch": 0.0}
+    yield "delta", {"delta": 1.5}
+    yield "sigma", {"sigma": 1e-9}
+    for name in ("steps", "micro_batch", "trace_every"):
+        for bad in (0, -1, 1.5, "1", True, math.nan, *([None] if name == "steps" else [])):
+            yield name, {name: bad}
+    for bad in (None, 0, "0", np.random.default_rng(0), torch.Generator):
+        yield "generator", {"generator": bad}
+    for bad in (None, 0.1, torch.optim.SGD, torch.optim.SGD(other.parameters(), lr=0.1)):
+        yield "optimizer", {"optimizer": bad}
+    for bad in (x, (x,), (x, y[:-1]), (x, None), (x[:, :2], y), (x[:0], y[:0])):
+        yield "test", {"test": bad}
+    for bad in (3, "", "no/such/folder/file.pt", b"a"):
+        yield "checkpoint", {"checkpoint": bad}
+
+
+BAD = list(bad_arguments())
+
+
+@pytest.mark.parametrize(("name", "change"), BAD, ids=[f"{name}-{i}" for i, (name, _) in enumerate(BAD)])
+def test_bad_arguments_are_refused_before_any_step(name, change):
+    model, generator = network(), seeded()
+    before, state = flat(model).clone(), generator.get_state()
+    changes = {"generator": generator, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1), **change}
+    arguments = {"sampling": Poisson(q=0.5), "sigma": 1.0, "clip_norm": 1.0, "steps": 10, "delta": 1e-5}
+    with pytest.raises(ValueError, match=rf"^{name} must ") as caught:
+        dp_sgd(model, cross_entropy, *data(), **{**arguments, **changes})
+    assert len(str(caught.value)) < 500
+    assert torch.equal(flat(model), before)
+    assert torch.equal(generator.get_state(), state)
+
+
+def test_bad_data_models_and_losses_are_refused_before_any_step():
+    x, y = data()
+    with_nan = x.clone()
+    with_nan[31, 2] = math.nan
+    unlabelled = y.clone()
+    unlabelled[33] = 3  # a label that the model does not have, far from the beginning
+    frozen = network().requires_grad_(False)
+    broken = network()
+    with torch.no_grad():
+        broken[0].bias[0] = math.inf
+    batch_norm = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+    cases = [
+        ("x must be a tensor", network(), x.numpy(), y, cross_entropy),
+        ("x must be a tensor with one example per row, got shape", network(), x[:0], y[:0], cross_entropy),
+        ("x must hold finite numbers", network(), with_nan, y, cross_entropy),
+        ("y must be a tensor", network(), x, y.tolist(), cross_entropy),
+        ("y must have as many rows as x, got 39 and 40", network(), x, y[:-1], cross_entropy),
+        ("x and y must be what model and loss_fn accept, got IndexError", network(), x, unlabelled, cross_entropy),
+        ("x and y must be what model and loss_fn accept, got RuntimeError", network(), x[:, :4], y, cross_entropy),
+        ("x and y must be what", network(), x.double(), y, cross_entropy),
+        ("loss_fn must return one loss per example", network(), x, y, functional.cross_entropy),
+        ("loss_fn must return one loss per example", network(), x, y, lambda outputs, labels: 1.0),
+        ("loss_fn must be a function", network(), x, y, None),
+        ("model must be a torch.nn.Module", None, x, y, cross_entropy),
+        ("model must have a parameter with requires_grad", frozen, x, y, cross_entropy),
+        ("model must have real, finite parameters", broken, x, y, cross_entropy),
+        ("model.*BatchNorm", batch_norm, x, y, cross_entropy),
+    ]
+    for message, model, some_x, some_y, loss_fn in cases:
+        parameters = model.parameters() if isinstance(model, nn.Module) else network().parameters()
+        generator = seeded()
+        state = generator.get_state()
+        with pytest.raises(ValueError, match=rf"^{message}"):
+            train(
+                model,
+                some_x,
+                some_y,
+                loss_fn=loss_fn,
+                optimizer=torch.optim.SGD(parameters, lr=0.1),
+                generator=generator,
+            )
+        assert torch.equal(generator.get_state(), state), message
+
+
+def test_optimizers_that_do_not_fit_are_refused():
+    model = network()
+    with pytest.raises(ValueError, match=r"^optimizer must take one gradient a step, got LBFGS"):
+        train(model, *data(), optimizer=torch.optim.LBFGS(model.parameters()))
+    with pytest.raises(
+        ValueError, match=r"^optimizer must hold every trained parameter .* got all but 0\.weight, 0\.bias"
+    ):
+        train(model, *data(), optimizer=torch.optim.SGD(model[2].parameters(), lr=0.1))
+    extra = nn.Parameter(torch.zeros(2))
+    with pytest.raises(ValueError, match=r"^optimizer must hold parameters of this model only"):
+        train(model, *data(), optimizer=torch.optim.SGD([*model.parameters(), extra], lr=0.1))
+
+
+def test_what_would_stop_a_gpu_is_looked_for_on_the_cpu():
+    """The same function serves both; a model that cannot move is left to its own device."""
+    x, y = data()
+    with pytest.raises(IndexError):
+        _ready.out_of_range(network(), cross_entropy, x, torch.full((40,), 3))
+    _ready.out_of_range(network(), cross_entropy, x, y)
+    _ready.out_of_range(network(), cross_entropy, x[:, :2], y)
+
+
+def test_tokens_out_of_range_are_found_before_the_first_step():
+    tokens = torch.randint(6, (30, 5), generator=seeded())
+    tokens[22, 1] = 6
+    model = Tokens()
+    with pytest.raises(ValueError, match=r"^x and y must be what model and loss_fn accept, got IndexError"):
+        train(model, tokens, torch.arange(30) % 3)
+
+
+def test_a_progress_bar_counts_the_steps_and_names_epsilon(monkeypatch, tmp_path):
+    bars = []
+
+    class Bar:
+        def __init__(self, **options):
+            self.options, self.steps, self.text, self.closed = options, 0, "", False
+            bars.append(self)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.closed = True
+
+        def update(self):
+            self.steps += 1
+
+        def set_postfix_str(self, text, refresh):
+            self.text = text
+
+    monkeypatch.setattr(loop, "tqdm", Bar)
+    file = tmp_path / "run.pt"
+    for steps in (6, 10):
+        run = train(network(), *data(), checkpoint=file, steps=steps)
+    first, second = bars
+    assert (first.options["total"], first.options["initial"], first.steps) == (6, 0, 6)
+    assert (second.options["total"], second.options["initial"], second.steps) == (10, 6, 4)
+    assert second.text == f"epsilon {run.guarantee.epsilon:.4g}"
+    assert first.closed and second.closed

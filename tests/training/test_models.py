@@ -1,0 +1,142 @@
+"""The models: sizes, first weights, no mixing of examples, and images as tensors."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dpml.data import fashion_mnist_subset
+from dpml.training import models
+
+MODELS = {"mlp": models.mlp, "tutorial_cnn": models.tutorial_cnn, "small_resnet": models.small_resnet}
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("mlp", 784 * 100 + 100 + 100 * 10 + 10),
+        ("tutorial_cnn", 16 * 64 + 16 + 32 * 16 * 16 + 32 + 512 * 32 + 32 + 32 * 10 + 10),
+        (
+            "small_resnet",
+            (9 * 16 + 32)
+            + (2 * 9 * 16 * 16 + 64)
+            + (9 * 16 * 32 + 9 * 32 * 32 + 16 * 32 + 128)
+            + (9 * 32 * 64 + 9 * 64 * 64 + 32 * 64 + 256)
+            + 64 * 10
+            + 10,
+        ),
+    ],
+)
+def test_sizes(name, parameters):
+    model = MODELS[name](generator=seeded(0))
+    assert sum(p.numel() for p in model.parameters()) == parameters
+    assert f"{parameters:,}" in MODELS[name].__doc__
+    assert model(torch.zeros(3, 1, 28, 28)).shape == (3, 10)
+    assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_generator_alone_decides_the_first_weights(name):
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = MODELS[name](generator=seeded(7)).state_dict()
+    assert torch.equal(torch.get_rng_state(), before), "the global generator was used"
+    torch.manual_seed(2)
+    again = MODELS[name](generator=seeded(7)).state_dict()
+    other = MODELS[name](generator=seeded(8)).state_dict()
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert any(not torch.equal(first[key], other[key]) for key in first)
+
+
+def test_first_weights_are_uniform_within_the_bound():
+    weight = models.mlp(generator=seeded(0))[1].weight.detach()
+    bound = 1 / math.sqrt(784)
+    assert weight.abs().max() <= bound
+    # 78,400 draws: mean within 6 standard errors, second moment within 6 of its own
+    assert abs(weight.mean()) < 6 * bound / math.sqrt(3 * 78400)
+    assert weight.square().mean() == pytest.approx(bound**2 / 3, rel=6 * math.sqrt(4 / 5 / 78400))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_example_does_not_see_its_batch(name):
+    model = MODELS[name](generator=seeded(0)).double()
+    x = torch.randn(6, 1, 28, 28, generator=seeded(1), dtype=torch.float64)
+    together = model(x)
+    torch.testing.assert_close(together[2:3], model(x[2:3]), rtol=1e-12, atol=1e-12)
+    (gradient,) = torch.autograd.grad(model(x.requires_grad_())[2].sum(), x)
+    assert gradient[2].abs().max() > 0
+    assert gradient[[0, 1, 3, 4, 5]].abs().max() == 0
+
+
+def test_other_sizes():
+    assert models.mlp(generator=seeded(0), features=5, hidden=3, classes=2)(torch.zeros(4, 5)).shape == (4, 2)
+    assert models.tutorial_cnn(generator=seeded(0), classes=3)(torch.zeros(1, 1, 28, 28)).shape == (1, 3)
+    assert models.small_resnet(generator=seeded(0), channels=3)(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_to_tensors():
+    pixels = np.array([0, 51, 255], dtype=np.uint8).repeat(4).reshape(3, 2, 2)
+    x = models.to_tensors(pixels)
+    assert (x.dtype, tuple(x.shape)) == (torch.float32, (3, 1, 2, 2))
+    expected = (np.array([0.0, 0.2, 1.0]) - 0.3) / 0.35
+    np.testing.assert_allclose(x[:, 0, 0, 0].numpy(), expected, rtol=1e-6)
+    colours = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+    y = models.to_tensors(colours)
+    assert tuple(y.shape) == (2, 3, 4, 5)
+    np.testing.assert_allclose(y[1, 2, 3, 4].item(), (colours[1, 3, 4, 2] / 255 - 0.3) / 0.35, rtol=1e-6)
+    assert colours[0, 0, 0, 1] == 1, "the pixels are unchanged"
+
+
+def test_the_constants_do_not_depend_on_the_images():
+    images = fashion_mnist_subset().train_images[:50]
+    torch.testing.assert_close(models.to_tensors(images)[:5], models.to_tensors(images[:5]), rtol=0, atol=0)
+
+
+def test_to_labels():
+    y = models.to_labels(np.array([3, 0, 9], dtype=np.uint8))
+    assert y.dtype == torch.int64
+    assert y.tolist() == [3, 0, 9]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [None, "a", 1, np.zeros((2, 3)), np.zeros((2, 28, 28)), np.zeros((2, 784), np.uint8), fashion_mnist_subset()],
+)
+def test_wrong_images_are_refused(bad):
+    with pytest.raises(ValueError, match=r"^images must be an array of type uint8 .*, got "):
+        models.to_tensors(bad)
+
+
+@pytest.mark.parametrize("bad", [None, "a", 3, np.array([0.0, 1.0]), np.array([[1]]), np.array([1, -1]), [True, False]])
+def test_wrong_labels_are_refused(bad):
+    with pytest.raises(ValueError, match=r"^labels must be .* integers >= 0, got "):
+        models.to_labels(bad)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("bad", [None, 0, np.random.default_rng(0)])
+def test_a_seed_is_no_generator(name, bad):
+    with pytest.raises(ValueError, match=r"^generator must be a torch\.Generator, for example .*, got "):
+        MODELS[name](generator=bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "bad"),
+    [
+        ("mlp", "features", 0),
+        ("mlp", "hidden", 2.0),
+        ("mlp", "classes", 1),
+        ("tutorial_cnn", "classes", True),
+        ("small_resnet", "channels", -1),
+        ("small_resnet", "classes", "10"),
+    ],
+)
+def test_wrong_sizes_are_refused(name, size, bad):
+    with pytest.raises(ValueError, match=rf"^{size} must be an integer >= \d, got "):
+        MODELS[name](generator=seeded(0), **{size: bad})

@@ -1,0 +1,196 @@
+"""The samplers: how often an example is drawn, and what may be claimed for it."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from dpml.accounting import pld
+from dpml.training.sampling import FixedSize, FullBatch, Poisson, cpu_generator, micro_batches, sampler
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_poisson_draws_each_example_by_its_own_coin():
+    """400,000 coins of 0.3: each of the three statistics leaves its interval with probability below 1e-7."""
+    generator, n, rounds = seeded(1), 1000, 400
+    drawn = torch.zeros(rounds, n, dtype=torch.float64)
+    for row in drawn:
+        indices = Poisson(q=0.3).draw(n, generator=generator)
+        assert indices.dtype == torch.int64
+        assert (indices.diff() > 0).all()
+        row[indices] = 1.0
+    coins = rounds * n
+    assert abs(drawn.mean() - 0.3) < 5.5 * math.sqrt(0.21 / coins)
+    assert abs(drawn.sum(1).var() - 0.21 * n) < 5.5 * 0.21 * n * math.sqrt(2 / rounds)  # sizes are binomial
+    centred = drawn - 0.3
+    neighbours = (centred[:, :-1] * centred[:, 1:]).mean()  # no example drags its neighbour along
+    rounds_apart = (centred[:-1] * centred[1:]).mean()  # and no batch the next one
+    assert abs(neighbours) < 5.5 * 0.21 / math.sqrt(coins)
+    assert abs(rounds_apart) < 5.5 * 0.21 / math.sqrt(coins)
+
+
+def test_poisson_at_the_ends():
+    assert Poisson(q=1.0).draw(50, generator=seeded()).tolist() == list(range(50))
+    sizes = [len(Poisson(q=1e-9).draw(10, generator=seeded(s))) for s in range(20)]
+    assert sizes == [0] * 20
+
+
+def test_poisson_coins_are_finer_than_single_precision(monkeypatch):
+    """With 24-bit coins a q of 2^-30 would be taken for 2^-24: 64 times too often."""
+    coins = torch.tensor([0.0, 2.0**-31, 2.0**-29, 2.0**-25], dtype=torch.float64)
+
+    def rand(n, *, dtype, generator):
+        assert dtype == torch.float64
+        return coins[:n]
+
+    monkeypatch.setattr(torch, "rand", rand)
+    assert Poisson(q=2.0**-30).draw(4, generator=seeded()).tolist() == [0, 1]
+
+
+def test_fixed_size_draws_every_set_equally_often():
+    """6 sets, 6000 draws: chi-square with 5 degrees of freedom exceeds 40 with probability 1.5e-7."""
+    generator = seeded(2)
+    counts = dict.fromkeys(itertools.combinations(range(4), 2), 0)
+    for _ in range(6000):
+        counts[tuple(FixedSize(m=2).draw(4, generator=generator).tolist())] += 1
+    assert sum((count - 1000) ** 2 / 1000 for count in counts.values()) < 40
+    assert FixedSize(m=7).draw(7, generator=generator).tolist() == list(range(7))
+
+
+def test_full_batch():
+    assert FullBatch().draw(5, generator=seeded()).tolist() == [0, 1, 2, 3, 4]
+    assert FullBatch().expected(5) == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("sampling", [Poisson(q=0.1), FixedSize(m=10)])
+def test_a_generator_repeats_and_goes_on(sampling):
+    first, again = seeded(3), seeded(3)
+    batches = [sampling.draw(100, generator=first).tolist() for _ in range(5)]
+    assert batches == [sampling.draw(100, generator=again).tolist() for _ in range(5)]
+    assert len({tuple(batch) for batch in batches}) == 5
+    assert sampling.expected(100) == pytest.approx(10.0)
+
+
+# ---- what may be claimed ----
+
+
+def test_poisson_is_accounted_for_add_remove():
+    found = Poisson(q=0.01).guarantees([1, 10, 100, 1000], n=5000, sigma=1.1, delta=1e-5)
+    for steps, guarantee in zip([1, 10, 100, 1000], found, strict=True):
+        bounds = pld.epsilon_bounds(q=0.01, sigma=1.1, steps=steps, delta=1e-5)
+        assert bounds.lower <= guarantee.epsilon <= bounds.upper + 2e-4
+        assert (guarantee.adjacency, guarantee.sampling, guarantee.delta) == ("add/remove", "Poisson", 1e-5)
+    assert found[-1] == pld.epsilon(q=0.01, sigma=1.1, steps=1000, delta=1e-5)
+    epsilons = [guarantee.epsilon for guarantee in found]
+    assert epsilons == sorted(epsilons)
+
+
+def test_fixed_size_is_another_thing():
+    """Replace-one, and about twice the epsilon of Poisson sampling of the same size."""
+    fixed = FixedSize(m=50).guarantees([100], n=5000, sigma=1.1, delta=1e-5)[0]
+    assert (fixed.adjacency, fixed.sampling) == ("replace-one", "without replacement")
+    bounds = pld.fixed_size_epsilon_bounds(q=0.01, sigma=1.1, steps=100, delta=1e-5)
+    assert fixed == bounds.guarantee()
+    poisson = Poisson(q=0.01).guarantees([100], n=5000, sigma=1.1, delta=1e-5)[0]
+    assert fixed.epsilon > 1.8 * poisson.epsilon
+
+
+def test_full_batch_is_one_gaussian():
+    found = FullBatch().guarantees([1, 100], n=5000, sigma=20.0, delta=1e-5)
+    one = pld.epsilon(q=1.0, sigma=2.0, steps=1, delta=1e-5)
+    assert found[1].epsilon == pytest.approx(one.epsilon, rel=1e-9)
+    assert (found[1].sampling, found[1].kind, found[1].adjacency) == ("none", "exact", "add/remove")
+
+
+@pytest.mark.parametrize("sampling", [Poisson(q=0.02), FixedSize(m=20), FullBatch()])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_calibrated_noise_meets_its_target(sampling, epsilon):
+    sigma = sampling.noise_multiplier(n=1000, steps=200, epsilon=epsilon, delta=1e-5)
+    spent = sampling.guarantees([200], n=1000, sigma=sigma, delta=1e-5)[0].epsilon
+    assert epsilon * 0.99 < spent <= epsilon
+    assert sampling.guarantees([200], n=1000, sigma=0.99 * sigma, delta=1e-5)[0].epsilon > epsilon
+
+
+# ---- micro-batches ----
+
+
+def test_micro_batches_are_the_batch_in_pieces():
+    indices = torch.arange(10) * 3
+    for size in (1, 3, 7, 10, 99, None):
+        pieces = micro_batches(indices, size=size)
+        assert torch.equal(torch.cat(pieces), indices)
+        assert all(0 < len(piece) <= (size or 10) for piece in pieces)
+    assert micro_batches(indices[:0], size=4) == ()
+    assert micro_batches(indices[:0], size=None) == ()
+
+
+# ---- refusals ----
+
+
+def test_a_shuffled_loader_is_refused_with_the_reason():
+    data = TensorDataset(torch.zeros(8, 2))
+    for bad in (DataLoader(data, batch_size=2, shuffle=True), [torch.zeros(2)], iter([1]), data):
+        with pytest.raises(ValueError, match=r"^sampling must be Poisson.*got an? \w+: the batches of a shuffled pass"):
+            sampler("sampling", bad)
+    for bad in (None, 0.1, Poisson):
+        with pytest.raises(
+            ValueError, match=r"^sampling must be Poisson\(q=\.\.\.\), FixedSize\(m=\.\.\.\) or FullBat"
+        ):
+            sampler("sampling", bad)
+    assert sampler("sampling", Poisson(q=0.5)) == Poisson(q=0.5)
+
+
+BAD = [None, "0.5", True, math.nan, math.inf, -1, 0, 1e400]
+
+
+@pytest.mark.parametrize("bad", [*BAD, 1.5, torch.tensor([0.1, 0.2])])
+def test_bad_q(bad):
+    with pytest.raises(ValueError, match=r"^q must be in \(0, 1\], got "):
+        Poisson(q=bad)
+
+
+@pytest.mark.parametrize("bad", [*BAD, 2.0])
+def test_bad_m_and_n(bad):
+    with pytest.raises(ValueError, match=r"^m must be an integer >= 1, got "):
+        FixedSize(m=bad)
+    for sampling in (Poisson(q=0.5), FixedSize(m=1), FullBatch()):
+        for call in (sampling.expected, lambda n, s=sampling: s.draw(n, generator=seeded())):
+            with pytest.raises(ValueError, match=r"^n must be an integer >= 1, got "):
+                call(bad)
+    with pytest.raises(ValueError, match=r"^size must be an integer >= 1, got |^indices"):
+        micro_batches(torch.arange(3), size=bad if bad is not None else 0)
+
+
+def test_more_than_there_are():
+    with pytest.raises(ValueError, match=r"^n must be an integer >= 11, got 10"):
+        FixedSize(m=11).draw(10, generator=seeded())
+    with pytest.raises(ValueError, match=r"^n must be an integer >= 11, got 10"):
+        FixedSize(m=11).guarantees([1], n=10, sigma=1.0, delta=1e-5)
+
+
+@pytest.mark.parametrize("bad", [None, 0, "cpu", torch.default_generator.initial_seed(), torch.Generator])
+def test_bad_generator(bad):
+    with pytest.raises(ValueError, match=r"^generator must be a torch\.Generator on the CPU, for example"):
+        cpu_generator(bad)
+    with pytest.raises(ValueError, match=r"^generator must"):
+        Poisson(q=0.5).draw(3, generator=bad)
+
+
+@pytest.mark.parametrize("bad", [[0, 1], torch.zeros(2, 2), None])
+def test_bad_indices(bad):
+    with pytest.raises(ValueError, match=r"^indices must be a one-dimensional tensor, got "):
+        micro_batches(bad, size=1)
+
+
+@pytest.mark.parametrize(("name", "bad"), [("epsilon", 0.0), ("epsilon", math.nan), ("delta", 0.0), ("steps", 0)])
+def test_bad_targets(name, bad):
+    good = {"n": 100, "steps": 10, "epsilon": 1.0, "delta": 1e-5}
+    with pytest.raises(ValueError, match=f"^{name} must"):
+        FixedSize(m=5).noise_multiplier(**{**good, name: bad})
+    with pytest.raises(ValueError, match=r"^epsilon must be larger"):
+        FixedSize(m=100).noise_multiplier(n=100, steps=10**9, epsilon=1e-6, delta=1e-9)

@@ -1,0 +1,479 @@
+"""Stacked training against one model at a time: the same draws, the same numbers."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from dpml.training import dpsgd, models, stacked
+from dpml.training.per_example import PerExample
+from dpml.training.sampling import FixedSize, FullBatch, Poisson
+
+SIZES = {"features": 7, "hidden": 5, "classes": 3}
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def networks(count, dtype=torch.float64, **sizes):
+    return [models.mlp(generator=seeded(50 + k), **{**SIZES, **sizes}).to(dtype) for k in range(count)]
+
+
+def records(count, dtype=torch.float64, features=7, classes=3):
+    x = 2 * torch.randn(count, features, generator=seeded(1), dtype=dtype)
+    return x, torch.randint(classes, (count,), generator=seeded(2))
+
+
+def loss_fn(outputs, labels):
+    return F.cross_entropy(outputs, labels, reduction="none")
+
+
+def momentum(parameters):
+    return torch.optim.SGD(parameters, lr=0.3, momentum=0.9)
+
+
+def flat(model):
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+# ---- norms and sums ----
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("common", [False, True])
+@pytest.mark.parametrize("deep", [False, True])
+def test_norms_losses_and_sums_are_those_of_each_model(dtype, tolerance, common, deep):
+    several = networks(4, dtype)
+    if deep:
+        several = [
+            torch.nn.Sequential(
+                *m[:3], torch.nn.Linear(5, 4).to(dtype), torch.nn.ReLU(), torch.nn.Linear(4, 3).to(dtype)
+            )
+            for m in several
+        ]
+    x = torch.randn(4, 9, 7, generator=seeded(3), dtype=dtype)
+    y = torch.randint(3, (4, 9), generator=seeded(4))
+    weights = torch.rand(4, 9, generator=seeded(5), dtype=dtype)
+    both = stacked.StackedPerExample(stacked.stack(several), loss_fn, x[0] if common else x, y[0] if common else y)
+    sums = both.sum(weights)
+    for k, model in enumerate(several):
+        batch = (x[0], y[0]) if common else (x[k], y[k])
+        single = PerExample(model, loss_fn, *batch)
+        torch.testing.assert_close(both.losses[k], single.losses, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(both.norms[k], single.norms, rtol=tolerance, atol=tolerance)
+        expected = torch.cat([part.reshape(-1) for part in single.sum(weights[k]).values()])
+        torch.testing.assert_close(sums[k], expected, rtol=tolerance, atol=tolerance * float(expected.norm()))
+
+
+def test_norms_by_the_definition():
+    """Against one backward pass for each example, without any engine of the package."""
+    (model,) = networks(1)
+    x, y = records(6)
+    expected = []
+    for i in range(6):
+        model.zero_grad()
+        F.cross_entropy(model(x[i : i + 1]), y[i : i + 1]).backward()
+        expected.append(math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters())))
+    norms = stacked.StackedPerExample(stacked.stack([model]), loss_fn, x, y).norms
+    np.testing.assert_allclose(norms[0].numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 7), (0, 7)])
+def test_an_empty_batch_has_sum_zero(shape):
+    both = stacked.StackedPerExample(
+        stacked.stack(networks(2)),
+        loss_fn,
+        torch.zeros(shape, dtype=torch.float64),
+        torch.zeros(shape[:-1], dtype=torch.int64),
+    )
+    assert both.norms.shape == (2, 0)
+    assert torch.equal(both.sum(torch.ones(2, 0, dtype=torch.float64)), torch.zeros(2, 7 * 5 + 5 + 15 + 3).double())
+
+
+# ---- whole runs ----
+
+
+@pytest.mark.parametrize("sampling", [Poisson(q=0.2), Poisson(q=0.02), FixedSize(m=6), FullBatch()])
+@pytest.mark.parametrize("optimizer", [momentum, lambda p: torch.optim.Adam(p, lr=0.05)])
+def test_non_private_runs_are_those_one_by_one(sampling, optimizer):
+    x, y = records(40)
+    several = networks(3)
+    run = stacked.train(
+        stacked.stack(several),
+        loss_fn,
+        x,
+        y,
+        sampling=sampling,
+        steps=12,
+        optimizer=optimizer,
+        generators=[seeded(k) for k in range(3)],
+    )
+    for k, model in enumerate(several):
+        dpsgd.sgd(
+            model,
+            loss_fn,
+            x,
+            y,
+            sampling=sampling,
+            steps=12,
+            trace_every=12,
+            optimizer=optimizer(list(model.parameters())),
+            generator=seeded(k),
+        )
+        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
+    assert all(g.epsilon == math.inf for g in run.guarantees)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("sampling", [Poisson(q=0.2), Poisson(q=0.02), FixedSize(m=6), FullBatch()])
+def test_private_runs_are_those_one_by_one(sampling, dtype, tolerance):
+    x, y = records(40, dtype)
+    several = networks(3, dtype)
+    sigmas, clips, delta = [0.8, 1.7, 1.7], [0.5, 1.0, 2.0], 1e-3
+    run = stacked.train_private(
+        stacked.stack(several),
+        loss_fn,
+        x,
+        y,
+        sampling=sampling,
+        sigma=sigmas,
+        clip_norm=clips,
+        steps=8,
+        optimizer=momentum,
+        delta=delta,
+        generators=[seeded(k) for k in range(3)],
+    )
+    for k, model in enumerate(several):
+        single = dpsgd.dp_sgd(
+            model,
+            loss_fn,
+            x,
+            y,
+            sampling=sampling,
+            sigma=sigmas[k],
+            clip_norm=clips[k],
+            steps=8,
+            optimizer=momentum(model.parameters()),
+            delta=delta,
+            generator=seeded(k),
+            trace_every=1,
+        )
+        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=tolerance, atol=10 * tolerance)
+        assert run.guarantees[k] == single.guarantee
+        np.testing.assert_allclose(run.losses[:, k].numpy(), single.trace.loss, rtol=10 * tolerance)
+        np.testing.assert_allclose(run.clipped[:, k].numpy(), single.trace.clipped, rtol=10 * tolerance, atol=1e-7)
+
+
+def test_shards_own_labels_and_own_samplers():
+    x, y = records(30)
+    shards = [torch.arange(0, 10), torch.tensor([29, 4, 17, 11, 8]), torch.arange(10, 30)]
+    own = torch.stack([y, (y + 1) % 3, (y + 2) % 3])
+    several = networks(3)
+    samplers = [Poisson(q=0.4), FixedSize(m=2), Poisson(q=0.1)]
+    run = stacked.train_private(
+        stacked.stack(several),
+        loss_fn,
+        x,
+        own,
+        sampling=samplers,
+        sigma=1.0,
+        clip_norm=1.0,
+        steps=6,
+        optimizer=momentum,
+        delta=1e-3,
+        generators=[seeded(k) for k in range(3)],
+        shards=shards,
+    )
+    for k, (model, shard) in enumerate(zip(several, shards, strict=True)):
+        dpsgd.dp_sgd(
+            model,
+            loss_fn,
+            x[shard],
+            own[k, shard],
+            sampling=samplers[k],
+            sigma=1.0,
+            clip_norm=1.0,
+            steps=6,
+            optimizer=momentum(model.parameters()),
+            delta=1e-3,
+            generator=seeded(k),
+        )
+        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("use_shards", [False, True])
+def test_common_batches_by_a_loop_over_models_and_steps(use_shards):
+    x, y = records(30)
+    shards = [torch.arange(0, 10), torch.arange(20, 30)] if use_shards else None
+    several = networks(2)
+    run = stacked.train_private(
+        stacked.stack(several),
+        loss_fn,
+        x,
+        torch.stack([y, 2 - y]),
+        sampling=Poisson(q=0.3),
+        sigma=0.0,
+        clip_norm=[0.4, 0.9],
+        steps=5,
+        optimizer=lambda p: torch.optim.SGD(p, lr=0.5),
+        delta=0.1,
+        generators=[seeded(0), seeded(1)],
+        shards=shards,
+        common=seeded(9),
+    )
+    drawn = seeded(9)
+    for _ in range(5):
+        places = Poisson(q=0.3).draw(10 if use_shards else 30, generator=drawn)
+        for k, (model, labels) in enumerate(zip(several, (y, 2 - y), strict=True)):
+            index = places if shards is None else shards[k][places]
+            if len(index) == 0:
+                continue
+            single = PerExample(model, loss_fn, x[index], labels[index])
+            clip = [0.4, 0.9][k]
+            sums = single.sum((clip / single.norms).clamp(max=1.0))
+            with torch.no_grad():
+                for name, parameter in model.named_parameters():
+                    parameter -= 0.5 * sums[name] / (3.0 if use_shards else 9.0)
+    for k, model in enumerate(several):
+        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
+    assert all(g.epsilon == math.inf for g in run.guarantees)
+
+
+def test_noise_is_on_the_sum_and_divided_by_the_expected_size_also_when_nobody_is_drawn():
+    """q n = 0.1 with 2 records: nearly every batch is empty, and each step still moves by noise sigma C / (q n)."""
+    x, y = records(2)
+    start = stacked.stack(networks(2, features=400)[:1] * 2)
+    x = torch.zeros(2, 400, dtype=torch.float64)
+    run = stacked.train_private(
+        start,
+        loss_fn,
+        x,
+        y,
+        sampling=Poisson(q=0.05),
+        sigma=[1.0, 3.0],
+        clip_norm=[0.5, 0.25],
+        steps=1,
+        optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
+        delta=1e-5,
+        generators=[seeded(3), seeded(4)],
+    )
+    moved = (run.stack.parameters - start.parameters)[:, :2000]  # the first weights, whose gradient is 0 for x = 0
+    for k, expected in enumerate([0.5 / 0.1, 0.75 / 0.1]):
+        # 2,000 normal draws: the deviation lies within 10 % but for probability 2 P(N > 6.3) < 1e-9
+        assert float(moved[k].std()) == pytest.approx(expected, rel=0.1)
+    assert torch.isnan(run.losses).any(), "an empty batch has no loss"
+    assert run.diverged.tolist() == [0, 0]
+
+
+def test_one_model_may_diverge_and_the_others_go_on():
+    x, y = records(20)
+    several = networks(2)
+    run = stacked.train_private(
+        stacked.stack(several),
+        loss_fn,
+        x,
+        y,
+        sampling=FullBatch(),
+        sigma=[0.0, 0.0],
+        clip_norm=[1e308, 1.0],
+        steps=4,
+        optimizer=lambda p: torch.optim.SGD(p, lr=1e200),
+        delta=0.1,
+        generators=[seeded(0), seeded(1)],
+    )
+    assert run.diverged[0] > 0
+    single = networks(2)[1]
+    dpsgd.dp_sgd(
+        single,
+        loss_fn,
+        x,
+        y,
+        sampling=FullBatch(),
+        sigma=0.0,
+        clip_norm=1.0,
+        steps=1,
+        delta=0.1,
+        optimizer=torch.optim.SGD(single.parameters(), lr=0.1),
+        generator=seeded(1),
+    )
+    calm = stacked.train_private(
+        stacked.Stack(torch.stack([torch.full_like(flat(single), math.inf), flat(networks(2)[1])]), (7, 5, 3)),
+        loss_fn,
+        x,
+        y,
+        sampling=FullBatch(),
+        sigma=0.0,
+        clip_norm=1.0,
+        steps=1,
+        delta=0.1,
+        optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
+        generators=[seeded(0), seeded(1)],
+    )
+    assert calm.diverged.tolist() == [1, 0]
+    torch.testing.assert_close(calm.stack.parameters[1], flat(single), rtol=1e-12, atol=1e-12)
+
+
+def test_stack_unstack_predict():
+    several = networks(3)
+    x, _ = records(11)
+    both = stacked.stack(several)
+    for model, copy in zip(several, stacked.unstack(both), strict=True):
+        torch.testing.assert_close(copy(x), model(x), rtol=0, atol=0)
+    expected = torch.stack([model(x).argmax(1) for model in several])
+    assert torch.equal(stacked.predict(both, x=x), expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpml.training.stacked_networks.PREDICTED_AT_ONCE", 40)
+        assert torch.equal(stacked.predict(both, x=x), expected), "in pieces of a few examples"
+    before = flat(several[0])
+    stacked.train(
+        both,
+        loss_fn,
+        *records(11),
+        sampling=FullBatch(),
+        steps=1,
+        optimizer=momentum,
+        generators=[seeded(k) for k in range(3)],
+    )
+    torch.testing.assert_close(both.parameters[0], before, rtol=0, atol=0)
+
+
+# ---- refusals ----
+
+GOOD = {
+    "stacked": lambda: stacked.stack(networks(2)),
+    "loss_fn": lambda: loss_fn,
+    "x": lambda: records(10)[0],
+    "y": lambda: records(10)[1],
+    "sampling": lambda: Poisson(q=0.5),
+    "sigma": lambda: 1.0,
+    "clip_norm": lambda: 1.0,
+    "steps": lambda: 2,
+    "optimizer": lambda: momentum,
+    "delta": lambda: 1e-3,
+    "generators": lambda: [seeded(0), seeded(1)],
+}
+SAME = seeded(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("stacked", networks(1)[0]),
+        ("loss_fn", None),
+        ("loss_fn", F.cross_entropy),
+        ("loss_fn", lambda outputs: outputs),
+        ("x", records(10)[0].float()),
+        ("x", records(10)[0][:, :5]),
+        ("x", records(10)[0].numpy()),
+        ("x", torch.full((10, 7), math.nan, dtype=torch.float64)),
+        ("y", records(9)[1]),
+        ("y", records(10)[1].tolist()),
+        ("y", torch.zeros(3, 10, dtype=torch.int64)),
+        ("y", torch.full((10,), 3)),
+        ("y", torch.full((10,), -1)),
+        ("sampling", torch.utils.data.DataLoader(list(range(10)), shuffle=True)),
+        ("sampling", 0.5),
+        ("sampling", [Poisson(q=0.5)]),
+        ("sampling", [Poisson(q=0.5), 0.5]),
+        ("sampling", FixedSize(m=11)),
+        ("sigma", -1.0),
+        ("sigma", math.nan),
+        ("sigma", [1.0, 1.0, 1.0]),
+        ("sigma", "1"),
+        ("clip_norm", 0.0),
+        ("clip_norm", [1.0, math.inf]),
+        ("clip_norm", None),
+        ("steps", 0),
+        ("steps", 2.0),
+        ("optimizer", torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)),
+        ("optimizer", lambda p: p),
+        ("optimizer", lambda p: torch.optim.SGD([torch.zeros(1)], lr=0.1)),
+        ("optimizer", torch.optim.LBFGS),
+        ("delta", 1.1),
+        ("delta", None),
+        ("generators", [seeded(0)]),
+        ("generators", [0, 1]),
+        ("generators", [SAME, SAME]),
+        ("generators", SAME),
+        ("shards", [torch.arange(3)]),
+        ("shards", [torch.arange(3), torch.arange(0)]),
+        ("shards", [torch.arange(3), torch.arange(8, 11)]),
+        ("shards", [torch.arange(3), torch.tensor([-1])]),
+        ("shards", [torch.arange(3), torch.tensor([1, 1])]),
+        ("shards", [torch.arange(3), [1, 2]]),
+        ("common", 0),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_drawn(name, bad):
+    good = {key: make() for key, make in GOOD.items()}
+    before = [g.get_state() for g in good["generators"]]
+    kind = {"y": "loss_fn"} if name == "y" and getattr(bad, "shape", None) == (10,) else {}  # a class that is not there
+    names = "n" if isinstance(bad, FixedSize) else kind.get(name, name)
+    if name == "common" or (name == "generators" and isinstance(bad, list) and isinstance(bad[0], int)):
+        names = "generator"
+    with pytest.raises(ValueError, match=rf"^{names} must .*, got "):
+        stacked.train_private(**{**good, name: bad})
+    assert all(torch.equal(g.get_state(), b) for g, b in zip(good["generators"], before, strict=True))
+
+
+def test_common_batches_need_equal_shards():
+    good = {key: make() for key, make in GOOD.items()}
+    with pytest.raises(ValueError, match=r"^shards must be equally long for common batches, got 3 to 4 records"):
+        stacked.train_private(**good, shards=[torch.arange(3), torch.arange(4)], common=seeded(5))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [],
+        networks(1)[0],
+        [torch.nn.Linear(7, 3)],
+        [torch.nn.Sequential(torch.nn.Linear(7, 3, bias=False))],
+        [torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))],
+        [torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.ReLU())],
+        [torch.nn.Sequential()],
+        [models.tutorial_cnn(generator=seeded(0))],
+        [*networks(1), *networks(1, hidden=6)],
+        [*networks(1), *networks(1, torch.float32)],
+    ],
+)
+def test_what_cannot_be_stacked(bad):
+    with pytest.raises(ValueError, match=r"^models must .*, got "):
+        stacked.stack(bad)
+
+
+# ---- what it is for ----
+
+
+def test_eight_stacked_private_steps_cost_about_as_much_as_eight_non_private_ones():
+    """A loose bound on the processor time; the measured ratio is in the record of the benchmarks."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        several = [models.mlp(generator=seeded(k)) for k in range(8)]
+        x, y = torch.randn(8, 64, 784, generator=seeded(1)), torch.randint(10, (8, 64), generator=seeded(2))
+        both = stacked.stack(several)
+        room = torch.empty_like(both.parameters)
+
+        def one_by_one():
+            for model, some_x, some_y in zip(several, x, y, strict=True):
+                model.zero_grad()
+                F.cross_entropy(model(some_x), some_y, reduction="sum").backward()
+
+        def together():
+            per_example = stacked.StackedPerExample(both, loss_fn, x, y)
+            per_example.sum((1.0 / per_example.norms).clamp(max=1.0), out=room)
+
+        best = {one_by_one: math.inf, together: math.inf}
+        for _ in range(10):
+            for step in best:
+                start = time.process_time()
+                step()
+                best[step] = min(best[step], time.process_time() - start)
+    finally:
+        torch.set_num_threads(threads)
+    assert best[together] <= 2.0 * best[one_by_one]
