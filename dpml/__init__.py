@@ -28,6 +28,7 @@ relation; each public function names its source.
 | a private median, trimmed mean, quartile range | `dpml.ptr.statistics` | ptr | Dwork, Lei 2009 |
 | the trimmed sum and its safety margin | `dpml.ptr.trimmed_sum` | ptr | Wang et al. 2022 |
 | trimmed sums that one record can upset | `dpml.ptr.broken_trimmed_sum` | | |
+| how close trimmed SGD comes under corruption | `dpml.ptr.convergence` | robust | Wang et al. 2022, repaired |
 | teachers, votes, student | `dpml.training.ensemble` | pate | the lecture; Papernot et al. 2017 |
 | many training runs at once | `dpml.training.stacked` | choose | |
 | K networks of one shape, side by side | `dpml.training.stacked_networks` | choose | |
@@ -95,7 +96,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "dpml.pate.broken_sparse_vector",
     ),
     "choose": ("dpml.training.ensemble", "dpml.training.stacked"),
-    "robust": ("dpml.training.tsgd", "dpml.training.corruption"),
+    "robust": ("dpml.training.tsgd", "dpml.training.corruption", "dpml.ptr.convergence"),
 }
 """Chapter slug -> the modules that the chapter teaches. Notebooks, exercises and tests share the slugs."""
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).resolve().parent / "results" / "ptr_tables.json"
 DELTA, BATCH = 1e-5, 256
-PTR = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
+PTR: dict[str, Any] = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
 PAPER_SIGMA = 0.7
 WIDE = 20.0
 METHODS = (
@@ -109,7 +109,7 @@ PRESETS = {
         "cnn",
         0.15,
     ),
-    "tiny": Preset({"Fashion-MNIST, shipped": (30.0,)}, (CLEAN, ("gradients", 0.2)), (0, 1), "mlp", 2.0, 1000),
+    "tiny": Preset({"Fashion-MNIST, shipped": (10.0,)}, (CLEAN, ("gradients", 0.2)), (0, 1), "mlp", 2.0, 1000),
 }
 HIDDEN = 32
 """Hidden units of the MLP."""
@@ -215,7 +215,7 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
     n, device, classes = len(x), x.device, CLASSES.get(setting.set, 10)
     now = arm(setting.method, n, setting.epsilon)
     coin = torch.Generator().manual_seed(3000 + setting.seed)
-    fraction = {"fraction": setting.ratio, "generator": coin}
+    fraction: dict[str, Any] = {"fraction": setting.ratio, "generator": coin}
     if setting.corruption == "labels":
         y = corruption.flipped_labels(y, classes=classes, **fraction).data
     elif setting.corruption == "targeted labels":
@@ -252,7 +252,7 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
     }
     started = time.process_time()
     if setting.method.startswith("TSGD+PTR"):
-        moves = {"trim": BATCH // 2, "change": 0} if wide else {"trim": BATCH // 4}
+        moves: dict[str, Any] = {"trim": BATCH // 2, "change": 0} if wide else {"trim": BATCH // 4}
         rule = tsgd.upside_down_trim if setting.method.endswith("appendix") else tsgd.next_trim
         run = tsgd.tsgd_ptr(model, losses, x, y, **PTR, **moves, rule=rule, **common)
     elif setting.method.startswith("TSGD"):
@@ -366,6 +366,7 @@ class Summary(NamedTuple):
     ratio: float
     epsilon: float
     accuracies: tuple[float, ...]
+    spent: float
     passed: float | None
     trim: float | None
 
@@ -393,10 +394,14 @@ def summaries(rows: list[dict[str, Any]]) -> list[Summary]:
     def mean(found: list[dict[str, Any]], name: str) -> float | None:
         return float(np.mean([row[name] for row in found])) if name in found[0] else None
 
-    return [
-        Summary(*key, tuple(row["accuracy"] for row in found), mean(found, "passed"), mean(found, "trim"))
-        for key, found in groups.items()
-    ]
+    made = []
+    for (on, method, kind, ratio, epsilon), found in groups.items():
+        accuracies = tuple(row["accuracy"] for row in found)
+        spent = max(row["spent"] for row in found)
+        made.append(
+            Summary(on, method, kind, ratio, epsilon, accuracies, spent, mean(found, "passed"), mean(found, "trim"))
+        )
+    return made
 
 
 def tables(part: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[str]]]]:
@@ -427,14 +432,15 @@ def tables(part: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[st
                 [
                     NAMES[one.corruption] + (f", {one.ratio:.0%}" if one.ratio else ""),
                     one.label,
+                    f"{one.spent:.2f}",
                     f"{100 * one.mean:.1f}{spread}",
                     "" if one.passed is None else f"{one.passed:.0%}",
                     "" if one.trim is None else f"{one.trim:.0f}",
                 ]
             )
         seeds = max(len(one.accuracies) for one in here)
-        note = f"Accuracy on clean test images, mean ± standard deviation over {seeds} seeds. ε at most {epsilon:g}."
-        head = ["Corruption", "Method", "Accuracy, %", "Tests passed", "F, mean"]
+        note = f"Accuracy on clean test images, mean ± standard deviation over {seeds} seeds."
+        head = ["Corruption", "Method", "ε", "Accuracy, %", "Tests passed", "F, mean"]
         found.append((f"{name}, ε = {epsilon:g}", note, head, lines))
     return found
 

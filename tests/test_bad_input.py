@@ -23,7 +23,7 @@ from dpml.pate import (
     stability,
     voting,
 )
-from dpml.ptr import broken_trimmed_sum, propose_test_release, trimmed_sum
+from dpml.ptr import broken_trimmed_sum, convergence, propose_test_release, trimmed_sum
 from dpml.ptr import privacy as ptr_privacy
 from dpml.ptr import statistics as ptr_statistics
 
@@ -46,7 +46,7 @@ MODULES = (
 )
 MODULES += (voting, privacy)
 MODULES += (propose_test_release, ptr_statistics, trimmed_sum, broken_trimmed_sum)
-MODULES += (ptr_privacy,)
+MODULES += (ptr_privacy, convergence)
 
 GOOD = {
     "value": 0.3,
@@ -130,6 +130,11 @@ GOOD = {
     "vectors": [[1.0, 0.0], [0.5, 2.0]],
     "r": 1,
     "share": 0.25,
+    "start": 2.0,
+    "learning_rate": 0.05,
+    "convexity": 1.0,
+    "dimension": 5,
+    "batch": 40,
     "parts": [(losses.gaussian(sigma=1.5), 2), (losses.laplace(scale=1.5), 1)],
 }
 GOOD_HERE = {("m_svec_guarantee", "threshold"): 90.0}

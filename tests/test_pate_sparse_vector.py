@@ -468,3 +468,9 @@ def test_a_broken_variant_is_caught_by_its_outputs():
     seen = Counter(tuple(broken.no_query_noise([0.0, 1.0], **ask)) for _ in range(500))
     never = Counter(tuple(broken.no_query_noise([1.0, 0.0], **ask)) for _ in range(500))
     assert seen[(False, True)] > 0 and never[(False, True)] == 0
+
+
+def test_the_threshold_of_m_svec_is_finite_at_the_least_delta():
+    noise = sparse_vector_privacy.m_svec_noise(epsilon=1.0, delta=1e-320, cutoff=10)
+    expected = 2.0 * noise.scale * (math.log(40.0 / 3.0) + 320.0 * math.log(10.0))
+    assert noise.threshold == pytest.approx(expected, rel=1e-3)

@@ -132,3 +132,13 @@ def test_noise_beyond_the_floats_is_refused():
             delta0=0.1,
             rng=np.random.default_rng(0),
         )
+
+
+def test_noise_that_floats_would_round_to_nothing_is_refused():
+    rng = np.random.default_rng(0)
+    setting = {"margin": math.inf, "sigma": 1e-100, "tau": 1e-300, "scale": 1.0, "delta0": 0.1, "rng": rng}
+    with pytest.raises(ValueError, match=r"^sigma must keep sigma \* tau"):
+        propose_test_release(1.5, f2=1.25, bound=1.0, **setting)
+    with pytest.raises(ValueError, match=r"^sigma must keep sigma \* tau"):
+        propose_test_refuse(1.25, **setting)
+    assert rng.random() == np.random.default_rng(0).random()

@@ -110,7 +110,7 @@ def test_value_and_local_sensitivity_equal_brute_force(name):
 def test_margin_equals_brute_force(name):
     _, _, margin, options = STATISTICS[name]
     seen = set()
-    for share in (0.0137, 0.0813, 0.2117, 0.4823):
+    for share in (0.0137, 0.0813, 0.2117, 0.4823, 0.9741):
         tau = share * SENSITIVITY[name]
         expected = brute_force_margins(name, tau)
         for i, c in enumerate(multisets(6)):
@@ -277,3 +277,20 @@ def test_the_private_statistic_is_the_mechanism_at_its_value_and_margin(name):
             assert got.noisy_margin == pytest.approx(expected.noisy_margin, rel=1e-15)
             passes.add(got.passed)
     assert passes == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "trim", "tau"),
+    [
+        ([0.4, 0.0, 0.8, 0.4, 1.0, 0.4, 0.8, 0.8, 0.2, 1.0, 0.0, 0.8, 0.2, 0.2, 1.0], 0.8, 6, 0.30000000000000004),
+        ([2 / 3, 1 / 3, 1, 1 / 3, 0, 0, 1 / 3, 2 / 3, 0, 1 / 3, 1 / 3, 2 / 3, 1 / 3, 1 / 3], 2 / 3, 8, 1 / 6 + 2**-55),
+        ([20 / 3], 40 / 9, 0, 3.333333333333333),
+    ],
+)
+def test_rounding_does_not_make_the_margin_jump(values, more, trim, tau):
+    """tau equals a sensitivity up to rounding: sums that depend on the way made the margin jump by up to 5."""
+    high = max(1.0, 10.0 * (max(values) > 1.0))
+    setting = {"tau": tau, "trim": trim, "low": 0.0, "high": high}
+    one = statistics.trimmed_mean_safety_margin(values, **setting)
+    two = statistics.trimmed_mean_safety_margin([*values, more], **setting)
+    assert abs(one - two) <= 1

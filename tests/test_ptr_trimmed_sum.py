@@ -240,3 +240,8 @@ def test_bad_input_is_refused_by_name(f, name, bad):
     f(**good)
     with pytest.raises(ValueError, match=rf"^{name} must "):
         f(**{**good, name: bad})
+
+
+@pytest.mark.parametrize("length", [7e302, 1.3e303, 1.7e303, 1e300])
+def test_a_clip_factor_below_the_range_of_normal_floats_lets_no_more_than_the_bound_through(length):
+    assert clipped_trimmed_sum([[length, 0.0]], trim=0, bound=1e-20)[0] <= 1e-20 * (1.0 + 1e-15)

@@ -196,12 +196,14 @@ def test_the_metadata_asks_for_nothing_that_is_not_pinned() -> None:
 def test_imports_are_pinned() -> None:
     """Each package that our code imports is a direct one, not one that happens to come along."""
     course, _ = requirements()
-    peers = re.findall(r"(?m)^([\w-]+)==", (ROOT / "benchmarks" / "requirements.txt").read_text(encoding="utf-8"))
+    lists = sorted((ROOT / "benchmarks").glob("requirements*.txt"))
+    listed = "".join(path.read_text(encoding="utf-8") for path in lists)
+    peers = re.findall(r"(?m)^([\w-]+)==", listed)
     ours = {"dpml", "tests", "course", "book", "experiments", "benchmarks", "conftest"}
     ours |= {Path(name).stem for name in PYTHON}
     provided, missing = importlib.metadata.packages_distributions(), set()
     for name in PYTHON:
-        direct = {*course, *peers} if name.startswith("benchmarks/") else {*course}
+        direct = {*course, *peers} if name.startswith(("benchmarks/", "experiments/")) else {*course}
         for node in ast.walk(code_of(name)):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:

@@ -44,4 +44,4 @@ def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _norms(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     errors = _softmax(x @ weights) - y
-    return np.sqrt((errors**2).sum(axis=1) * (x**2).sum(axis=1))
+    return np.asarray(np.sqrt((errors**2).sum(axis=1) * (x**2).sum(axis=1)))

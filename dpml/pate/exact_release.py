@@ -28,6 +28,8 @@ sentence "$\varepsilon$-private with probability $1 - \delta$" is this case; wha
 
 Theorem (utility). If $d \ge (\log(1/\delta) + \log(1/\beta))/\varepsilon$, the answer is f(D) with probability at
 least $1 - \beta/2$. Proof: then $\frac{1}{2\delta} e^{-\varepsilon d} \le \beta/2$.
+
+The Laplace noise of NumPy ends at about 36 times its scale: a delta below about 1e-16 cannot be had from it.
 """
 
 from __future__ import annotations

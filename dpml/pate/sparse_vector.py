@@ -23,8 +23,9 @@ to instability is the query). Their noise is the least that `dpml.pate.sparse_ve
 larger one of the literature is there as well. What they return holds bits and released values only, never an answer of
 a query.
 
-Every noisy bit uses floating-point noise of infinite range; like all such mechanisms they are private up to the
-granularity of doubles (Mironov 2012), which matters to an attacker who sees noisy values, not bits.
+Floating point. The Laplace noise of NumPy ends at about 36 times its scale, so each claim holds up to about 1e-16 per
+draw; and noisy values have the granularity of doubles (Mironov 2012), which matters to an attacker who sees values,
+not bits.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def above_threshold(
 ) -> int | None:
     r"""Return the index of the first query whose noisy answer reaches the noisy threshold, or None if none does.
 
-    `stream` holds the true answers of queries of sensitivity 1, a sequence or any iterable: it is read one by one and
+    `stream` holds the true answers of queries of sensitivity 1, a sequence or an iterator: it is read one by one and
     no further than needed, so that a generator may choose its next query after the bits "below" that it has seen. The
     noise is Lap(2/epsilon) on the threshold and Lap(4/epsilon) on each query. epsilon-differentially private under the
     neighbouring relation of the sensitivity.

@@ -147,7 +147,7 @@ def m_svec_noise(*, epsilon: float, delta: float, cutoff: int) -> Noise:
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff, delta_open=True)
     scale = sparse_scale(epsilon=epsilon, delta=delta / 2.0, cutoff=cutoff)
-    return Noise(scale, 2.0 * scale * math.log(4.0 * cutoff / (3.0 * delta)) * (1.0 + 1e-12))
+    return Noise(scale, 2.0 * scale * (math.log(4.0 * cutoff / 3.0) - math.log(delta)) * (1.0 + 1e-12))
 
 
 def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: int) -> Noise:

@@ -90,8 +90,8 @@ def interquartile_range_local_sensitivity(values: ArrayLike, *, low: float, high
 def interquartile_range_safety_margin(values: ArrayLike, *, tau: float, low: float, high: float) -> float:
     """Return how many records must be added or removed until the local sensitivity exceeds tau: a whole number or inf.
 
-    Infinite if tau is at least the global sensitivity, high - low. Takes time of the order of its cube at worst: a
-    second at a margin of 200.
+    Infinite if tau is at least the global sensitivity, high - low. For 1000 values it takes a second at a margin of
+    50, and 15 at a margin of 300.
 
     Raises:
         ValueError: if values is not a list of finite numbers, tau not in (0, inf), low not finite, or high not in

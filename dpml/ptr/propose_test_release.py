@@ -25,12 +25,14 @@ two cases:
   $\delta_0$ is $f_2$ released with noise that is too small for it.
 
 The margin moves by at most 1 because $d(S, \tilde S) \le d(S', \tilde S) + 1$ for every dataset $\tilde S$. The noise
-that passes must be sigma times tau: the accountants of `dpml.ptr.privacy` assume it, with tau over R.
+that passes must be sigma times tau: the accountants of `dpml.ptr.privacy` assume it, with tau over R. The Laplace noise
+of NumPy ends at about 36 times its scale, so that a delta0 below about 1e-16 cannot be had from it.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -116,7 +118,7 @@ def propose_test_release(
     Raises:
         ValueError: if f1 or f2 is not finite or their shapes differ, margin not a whole number >= 0 or inf, bound not
             in (0, inf), tau not in (0, bound), sigma or scale not in (0, inf), delta0 not in (0, 1/2], rng not a
-            Generator, or the noisy value exceeds the range of floats.
+            Generator, or sigma tau or the noisy value exceeds the range of floats.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1 and Remark 4.1.
     """
@@ -127,7 +129,7 @@ def propose_test_release(
     margin = _margin(margin)
     bound = arguments.real("bound", bound, 0.0, low_open=True)
     tau = _tau(tau, bound)
-    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
+    sigma = _sigma(sigma, tau)
     limit = threshold(scale=scale, delta0=delta0)
     rng = arguments.generator("rng", rng)
     noisy_margin = margin + float(rng.laplace(0.0, scale))
@@ -155,7 +157,7 @@ def propose_test_refuse(
 
     Raises:
         ValueError: if f2 is not finite, margin not a whole number >= 0 or inf, tau, sigma or scale not in (0, inf),
-            delta0 not in (0, 1/2], rng not a Generator, or the noisy value exceeds the range of floats.
+            delta0 not in (0, 1/2], rng not a Generator, or sigma tau or the noisy value exceeds the range of floats.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", section 7.2; the PTR paper (Wang et
     al., NeurIPS 2022), Remark 4.1 (1).
@@ -163,7 +165,7 @@ def propose_test_refuse(
     robust = arguments.array("f2", f2)
     margin = _margin(margin)
     tau = arguments.real("tau", tau, 0.0, low_open=True)
-    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
+    sigma = _sigma(sigma, tau)
     limit = threshold(scale=scale, delta0=delta0)
     rng = arguments.generator("rng", rng)
     noisy_margin = margin + float(rng.laplace(0.0, scale))
@@ -191,6 +193,14 @@ def _margin(margin: float) -> float:
     if number < 0.0 or number != math.floor(number):
         raise ValueError(f"margin must be a whole number >= 0, or inf, got {repr(margin)[:80]}")
     return number
+
+
+def _sigma(sigma: float, tau: float) -> float:
+    """The noise multiplier, checked: in float arithmetic a smaller product would be less noise, or none at all."""
+    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
+    if sigma * tau < sys.float_info.min:
+        raise ValueError(f"sigma must keep sigma * tau at least {sys.float_info.min:.3g}, got {sigma!r}")
+    return sigma
 
 
 def _tau(tau: float, bound: float) -> float:

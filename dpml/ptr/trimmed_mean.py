@@ -80,15 +80,15 @@ def trimmed_mean_local_sensitivity(values: ArrayLike, *, trim: int, low: float, 
     Source: the formula at the head of this module.
     """
     low, high = ends(low, high)
-    x = clipped(values, low, high)[1:-1] - low
-    return _sensitivity_at(x, 0, arguments.integer("trim", trim, 0), high - low)
+    x, width, unit = _in_units(clipped(values, low, high)[1:-1] - low, high - low)
+    return math.ldexp(_sensitivity_at(x, 0, arguments.integer("trim", trim, 0), width), unit)
 
 
 def trimmed_mean_safety_margin(values: ArrayLike, *, tau: float, trim: int, low: float, high: float) -> float:
     """Return how many records must be added or removed until the local sensitivity exceeds tau: a whole number or inf.
 
-    Infinite if tau is at least the global sensitivity, (high - low)/2. Takes time of the order of its cube: seconds at
-    a margin of 300.
+    Infinite if tau is at least the global sensitivity, (high - low)/2. For 1000 values it takes a
+    second at a margin of 150, and 12 at a margin of 450.
 
     Raises:
         ValueError: if values is not a list of finite numbers, tau not in (0, inf), trim not an integer >= 0, low not
@@ -104,6 +104,8 @@ def trimmed_mean_safety_margin(values: ArrayLike, *, tau: float, trim: int, low:
     width = high - low
     if tau >= width / 2.0:
         return math.inf
+    x, width, unit = _in_units(x, width)
+    tau = math.ldexp(tau, -unit)
     enough, short = 0, -1
     while _sensitivity_at(x, enough, trim, width) <= tau:  # ends: after m + 2 trim changes none of the values is left
         enough, short = 2 * enough + 1, enough
@@ -116,8 +118,18 @@ def trimmed_mean_safety_margin(values: ArrayLike, *, tau: float, trim: int, low:
     return enough
 
 
+def _in_units(x: NDArray[np.float64], width: float) -> tuple[NDArray[np.float64], float, int]:
+    """Both as whole numbers below 2^53, in units of a power of two, and its exponent."""
+    unit = math.frexp(width)[1] - 53
+    return np.rint(np.ldexp(x, -unit)), math.ldexp(width, -unit), unit
+
+
 def _sensitivity_at(x: NDArray[np.float64], r: int, trim: int, width: float) -> float:
-    """The greatest local sensitivity within r changes of the sorted numbers x in [0, width]."""
+    """The greatest local sensitivity within r changes of the sorted whole numbers x in [0, width].
+
+    Sums are exact and rounded once, so that the number found for a changed dataset is the same from whichever dataset
+    it was reached: otherwise the margin could move by more than 1 between neighbours where a sensitivity equals tau.
+    """
     best = 0.0
     for side in (x, width - x[::-1]):
         for below in (trim, trim + 1):  # an addition pulls the mean towards z_F, a removal away from z_(F+1)
@@ -138,10 +150,12 @@ def _pull(x: NDArray[np.float64], r: int, trim: int, below: int, added: int, wid
     if not possible.any():
         return 0.0
     removed, kept, averaged = removed[possible], kept[possible], averaged[possible]
-    sums = np.concatenate(([0.0], np.cumsum(x)))
+    halves = np.divmod(np.append(x, width).astype(np.int64), 2**26)
+    sums = [np.concatenate(([0], np.cumsum(half[:-1]))) for half in halves]  # whole numbers below 2^63: exact
     first = stay + removed
     last = np.minimum(first + averaged, x.size)
-    total = sums[last] - sums[first] + (first + averaged - last) * width
+    upper, lower = (s[last] - s[first] + (first + averaged - last) * h[-1] for s, h in zip(sums, halves, strict=True))
+    total = upper * 2.0**26 + lower
     # an addition: (T - z_F) / (n + 1); a removal: (T - z_(F+1)) / (n - 1), where T - z_(F+1) has the factor (n - 1)/n
     means = np.where(averaged >= 1, total / np.maximum(averaged, 1), width / 2.0)
     return float(((means - lowest) / (kept + 1 if below == trim else np.maximum(kept, 1))).max())

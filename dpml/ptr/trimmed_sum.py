@@ -101,7 +101,9 @@ def clipped_trimmed_sum(
     bound = arguments.real("bound", bound, 0.0, low_open=True)
     lengths = _lengths(rows)
     stays = kept(lengths, trim=trim, ids=ids)
-    factors = np.divide(bound, lengths, out=np.ones_like(lengths), where=lengths > bound)
+    with np.errstate(under="ignore"):
+        factors = np.divide(bound, lengths, out=np.ones_like(lengths), where=lengths > bound)
+    factors[factors < np.finfo(np.float64).tiny] = 0.0  # rounded up, it could let more than the bound through
     return _total(rows * factors[:, None], stays)
 
 

@@ -22,8 +22,8 @@ lecture's slide prints all three otherwise; `dpml.training.broken` runs them and
 
 | function | rule | guarantee |
 |---|---|---|
-| `dp_sgd` | $w = \min(1, C/\|g\|)$ | by the sampler |
-| `dp_sgd_automatic` | $w = C/(\|g\| + \gamma)$: no threshold to tune | the same |
+| `dp_sgd` | $w = \min(1, C/\lVert g \rVert)$ | by the sampler |
+| `dp_sgd_automatic` | $w = C/(\lVert g \rVert + \gamma)$: no threshold to tune | the same |
 | `dp_gd` | the first, all examples in every step | exact |
 | `sgd` | $w = 1$, no noise | none: the yardstick |
 
