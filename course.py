@@ -31,6 +31,7 @@ def run(root, *words, python=PYTHON, show=None):
     """Return the exit status and the output; with a pattern `show`, print only the lines that it matches."""
     kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "PYTHONPATH", "PIP_USER")}
     env = {**kept, "PYTHONUTF8": "1", "JUPYTER_PREFER_ENV_PATH": "1", "MPLBACKEND": "Agg"}
+    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin make small networks crawl on a busy machine
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8", "errors": "replace"}
     command, lines = [str(root / python), *map(str, words)], []
     with subprocess.Popen(command, cwd=str(root), env=env, **(pipe if show else {})) as job:
