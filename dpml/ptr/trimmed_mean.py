@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["trimmed_mean", "trimmed_mean_local_sensitivity", "trimmed_mean_safety_margin", "trimmed_mean_sensitivity"]
 
+MOST = 1000
+"""The largest number of trimmed records: the margin takes a time that grows with its cube."""
+
 
 def trimmed_mean(values: ArrayLike, *, trim: int, low: float, high: float) -> float:
     """Return the mean of the values clipped to [low, high] without the `trim` smallest and the `trim` largest.
@@ -44,13 +47,13 @@ def trimmed_mean(values: ArrayLike, *, trim: int, low: float, high: float) -> fl
     Of at most 2 trim values: the middle of the range.
 
     Raises:
-        ValueError: if values is not a list of finite numbers, trim not an integer >= 0, low is not finite, or high not
-            in (low, inf).
+        ValueError: if values is not a list of finite numbers, trim not an integer in [0, 1000], low is not finite,
+            or high not in (low, inf).
 
     Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009, section 4; definition.
     """
     x = clipped(values, low, high)[1:-1]
-    trim = arguments.integer("trim", trim, 0)
+    trim = arguments.integer("trim", trim, 0, MOST)
     if x.size <= 2 * trim:
         return low / 2.0 + high / 2.0
     return float(np.mean(x[trim : x.size - trim] - low)) + low
@@ -74,14 +77,14 @@ def trimmed_mean_local_sensitivity(values: ArrayLike, *, trim: int, low: float, 
     """Return how far one record added to these values or removed from them can move `trimmed_mean`.
 
     Raises:
-        ValueError: if values is not a list of finite numbers, trim not an integer >= 0, low is not finite, or high not
-            in (low, inf).
+        ValueError: if values is not a list of finite numbers, trim not an integer in [0, 1000], low is not finite,
+            or high not in (low, inf).
 
     Source: the formula at the head of this module.
     """
     low, high = ends(low, high)
     x, width, unit = _in_units(clipped(values, low, high)[1:-1] - low, high - low)
-    return math.ldexp(_sensitivity_at(x, 0, arguments.integer("trim", trim, 0), width), unit)
+    return math.ldexp(_sensitivity_at(x, 0, arguments.integer("trim", trim, 0, MOST), width), unit)
 
 
 def trimmed_mean_safety_margin(values: ArrayLike, *, tau: float, trim: int, low: float, high: float) -> float:
@@ -91,8 +94,8 @@ def trimmed_mean_safety_margin(values: ArrayLike, *, tau: float, trim: int, low:
     second at a margin of 150, and 12 at a margin of 450.
 
     Raises:
-        ValueError: if values is not a list of finite numbers, tau not in (0, inf), trim not an integer >= 0, low not
-            finite, or high not in (low, inf).
+        ValueError: if values is not a list of finite numbers, tau not in (0, inf), trim not an integer in [0, 1000],
+            low not finite, or high not in (low, inf).
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), section 4.1, definition of the margin; the search is described at
     the head of this module.
@@ -100,7 +103,7 @@ def trimmed_mean_safety_margin(values: ArrayLike, *, tau: float, trim: int, low:
     tau = arguments.real("tau", tau, 0.0, low_open=True)
     low, high = ends(low, high)
     x = clipped(values, low, high)[1:-1] - low
-    trim = arguments.integer("trim", trim, 0)
+    trim = arguments.integer("trim", trim, 0, MOST)
     width = high - low
     if tau >= width / 2.0:
         return math.inf

@@ -154,14 +154,14 @@ def safety_margin_enumerated(norms: ArrayLike, *, trim: int, tau: float, bound: 
     """Return what `safety_margin` returns, by the search that the paper prints: r = 0, 1, ... until LS^(r) exceeds tau.
 
     Raises:
-        ValueError: if norms is not a list of finite numbers >= 0, trim not an integer >= 0, or tau or bound not in
-            (0, inf).
+        ValueError: if norms is not a list of finite numbers >= 0, trim not an integer in [0, 1e6], or tau or bound
+            not in (0, inf).
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), section 5, text before Theorem 5.1, and Algorithm 3.
     """
     lengths = np.sort(arguments.array("norms", norms, ndim=1, low=0.0))
     tau = arguments.real("tau", tau, 0.0, low_open=True)
-    for r in range(arguments.integer("trim", trim, 0) + 1):
+    for r in range(arguments.integer("trim", trim, 0, 10**6) + 1):
         if local_sensitivity(lengths, trim=trim, r=r, bound=bound) > tau:
             return r
     return math.inf  # LS^(trim) is the bound itself
