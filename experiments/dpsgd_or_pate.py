@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dpml.training import ensemble, models, stacked
+from dpml.training import ensemble, models, stacked, stacked_networks
 from dpml.training.dpsgd import noise_multiplier
 from dpml.training.sampling import Poisson
 from experiments import pate_fashion
@@ -82,7 +82,7 @@ def train(
     seeds = [10_000 * job.seed + int(10 * job.epsilon) for job in jobs]
     first = [models.mlp(generator=torch.Generator().manual_seed(seed), hidden=pate_fashion.HIDDEN) for seed in seeds]
     run = stacked.train_private(
-        stacked.stack(first),
+        stacked_networks.stack(first),
         loss_fn,
         x,
         y,

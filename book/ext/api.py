@@ -52,27 +52,20 @@ def homes() -> list[str]:
 
 def missing() -> list[str]:
     """The modules that should have a page and do not: those that offer a name which no page describes."""
-    told = {id(entry.value) for module in homes() for entry in docstrings.public(module)}
+    described = {id(entry.value) for module in homes() for entry in docstrings.public(module)}
     return [
         module
         for module in docstrings.modules()
         if module != "dpml" and not module.startswith(PAGE_OPTIONAL)
-        if any(id(entry.value) not in told for entry in docstrings.public(module))
+        if any(id(entry.value) not in described for entry in docstrings.public(module))
     ]
-
-
-def described(module: str) -> list[Public]:
-    """The public names that the page of a module describes: not those handed on from a module with its own page."""
-    pages = homes()
-    handed_on = {m for m in pages if m != module}
-    return [e for e in docstrings.public(module) if getattr(e.value, "__module__", module) not in handed_on]
 
 
 def names() -> dict[str, list[Public]]:
     """Every documented name -> what it may mean."""
     found: dict[str, list[Public]] = {}
     for module in homes():
-        for entry in described(module):
+        for entry in docstrings.public(module):
             found.setdefault(entry.name, []).append(entry)
     return found
 
@@ -137,7 +130,7 @@ class ModulePage(PackageDirective):
         self.state.document.note_explicit_target(target)
         self.env.ref_context["py:module"] = module
         result.insert(0, target)
-        for entry in described(module):
+        for entry in docstrings.public(module):
             result += self.describe(entry)
         self.env.ref_context.pop("py:module", None)
         return result

@@ -50,9 +50,7 @@ def breaker() -> Explorer:
     def draw(k: int, scale: float, variant: str) -> Frame:
         now = loss(k, variant, scale)
         claim = "holds" if now <= 1.0 + 1e-9 else "is false"
-        title = (
-            f"{names[variant]}, query noise Lap({scale:g}/ε): {k} answers cost {now:.3g} ε: the claim {claim}."
-        )
+        title = f"{names[variant]}, query noise Lap({scale:g}/ε): {k} answers cost {now:.3g} ε: the claim {claim}."
         rows = [
             [f"{n}", *(f"{loss(n, v, scale):.4g}" for v in ("whole", "threshold", "cutoff"))]
             for n in (1, 2, 5, 10, 20, 50, 100)

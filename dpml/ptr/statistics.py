@@ -104,8 +104,8 @@ def private_trimmed_mean(
 
     Raises:
         ValueError: if values is not a list of finite numbers, trim not an integer in [0, 1000], low not finite, high
-            not in (low, inf), tau not in (0, (high - low)/2), sigma or scale not in (0, inf), delta0 not in (0, 1/2], or rng
-            not a Generator.
+            not in (low, inf), tau not in (0, (high - low)/2), sigma or scale not in (0, inf), delta0 not in (0,
+            1/2], or rng not a Generator.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1; Dwork and Lei, "Differential privacy and robust
     statistics", STOC 2009, section 4.

@@ -25,11 +25,12 @@ import torch
 from torch import nn
 
 from dpml import arguments
-from dpml.training import models, stacked
+from dpml.training import models, stacked, stacked_networks
 from dpml.training._randomness import _new_seed as new_seed
 from dpml.training._stacked_arguments import labels as checked_labels
 from dpml.training.sampling import FixedSize, Poisson, cpu_generator
-from dpml.training.stacked import OptimizerOf, Stack
+from dpml.training.stacked import OptimizerOf
+from dpml.training.stacked_networks import Stack
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -117,7 +118,7 @@ def vote_counts(teachers: Stack, *, x: torch.Tensor) -> NDArray[np.int64]:
     Source: Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
     2017, section 2.1; the lecture, slide "PATE".
     """
-    votes = stacked.predict(teachers, x=x)
+    votes = stacked_networks.predict(teachers, x=x)
     counts = torch.zeros(votes.shape[1], teachers.sizes[-1], dtype=torch.int64, device=votes.device)
     counts.scatter_add_(1, votes.T, torch.ones_like(votes.T))
     return counts.cpu().numpy()
@@ -176,7 +177,7 @@ def accuracy(networks: Stack, *, x: torch.Tensor, y: torch.Tensor) -> NDArray[np
 
     Source: definition.
     """
-    predicted = stacked.predict(networks, x=x)
+    predicted = stacked_networks.predict(networks, x=x)
     _classes("y", y, x, networks.sizes[-1], ndim=1)
     return (predicted == y).double().mean(1).cpu().numpy()
 
@@ -192,7 +193,7 @@ def _networks(
     seeds = [new_seed(cpu_generator(generator)) for _ in range(2 * count)]
     first = [torch.Generator().manual_seed(seed) for seed in seeds[:count]]
     networks = [models.mlp(generator=one, features=features, hidden=hidden, classes=classes) for one in first]
-    start = stacked.stack(networks)
+    start = stacked_networks.stack(networks)
     generators = [torch.Generator().manual_seed(seed) for seed in seeds[count:]]
     return Stack(start.parameters.to(device), start.sizes), generators
 

@@ -43,19 +43,9 @@ from dpml.accounting.guarantee import Guarantee
 from dpml.training import _stacked_arguments as checked
 from dpml.training._randomness import _new_seed as new_seed
 from dpml.training.sampling import Sampler
-from dpml.training.stacked_networks import Loss, Stack, StackedPerExample, predict, stack, unstack
+from dpml.training.stacked_networks import Loss, Stack, StackedPerExample
 
-__all__ = [
-    "OptimizerOf",
-    "Stack",
-    "StackedPerExample",
-    "StackedRun",
-    "predict",
-    "stack",
-    "train",
-    "train_private",
-    "unstack",
-]
+__all__ = ["OptimizerOf", "StackedRun", "train", "train_private"]
 
 OptimizerOf = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 """A function that makes the optimizer: ``lambda parameters: torch.optim.SGD(parameters, lr=0.1)``."""

@@ -6,7 +6,7 @@ import torch
 
 from dpml.data import fashion_mnist_subset
 from dpml.pate.voting import noisy_argmax
-from dpml.training import ensemble, stacked
+from dpml.training import ensemble, stacked_networks
 from dpml.training.models import to_labels, to_tensors
 
 
@@ -60,7 +60,7 @@ def test_votes_are_those_of_the_networks_one_by_one():
     teachers = ensemble.train_teachers(x, y, teachers=4, generator=seeded(0), **TRAINING)
     votes = ensemble.vote_counts(teachers.stack, x=x)
     expected = np.zeros((40, 3), dtype=np.int64)
-    for model in stacked.unstack(teachers.stack):
+    for model in stacked_networks.unstack(teachers.stack):
         expected[np.arange(40), model(x).argmax(1).numpy()] += 1
     np.testing.assert_array_equal(votes, expected)
     assert votes.dtype == np.int64
@@ -97,7 +97,7 @@ def test_students_do_not_depend_on_their_companions():
     torch.testing.assert_close(both.parameters[0], other.parameters[0], rtol=1e-5, atol=1e-6)
     assert not torch.allclose(both.parameters[1], other.parameters[1])
     accuracies = ensemble.accuracy(both, x=x, y=y)
-    predicted = torch.stack([model(x).argmax(1) for model in stacked.unstack(both)])
+    predicted = torch.stack([model(x).argmax(1) for model in stacked_networks.unstack(both)])
     np.testing.assert_allclose(accuracies, (predicted == y).float().mean(1).numpy(), rtol=1e-7)
     assert accuracies[0] > 0.9
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from dpml.training import dpsgd, models, stacked
+from dpml.training import dpsgd, models, stacked, stacked_networks
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
 
@@ -58,7 +58,9 @@ def test_norms_losses_and_sums_are_those_of_each_model(dtype, tolerance, common,
     x = torch.randn(4, 9, 7, generator=seeded(3), dtype=dtype)
     y = torch.randint(3, (4, 9), generator=seeded(4))
     weights = torch.rand(4, 9, generator=seeded(5), dtype=dtype)
-    both = stacked.StackedPerExample(stacked.stack(several), loss_fn, x[0] if common else x, y[0] if common else y)
+    both = stacked_networks.StackedPerExample(
+        stacked_networks.stack(several), loss_fn, x[0] if common else x, y[0] if common else y
+    )
     sums = both.sum(weights)
     for k, model in enumerate(several):
         batch = (x[0], y[0]) if common else (x[k], y[k])
@@ -78,14 +80,14 @@ def test_norms_by_the_definition():
         model.zero_grad()
         F.cross_entropy(model(x[i : i + 1]), y[i : i + 1]).backward()
         expected.append(math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters())))
-    norms = stacked.StackedPerExample(stacked.stack([model]), loss_fn, x, y).norms
+    norms = stacked_networks.StackedPerExample(stacked_networks.stack([model]), loss_fn, x, y).norms
     np.testing.assert_allclose(norms[0].numpy(), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(2, 0, 7), (0, 7)])
 def test_an_empty_batch_has_sum_zero(shape):
-    both = stacked.StackedPerExample(
-        stacked.stack(networks(2)),
+    both = stacked_networks.StackedPerExample(
+        stacked_networks.stack(networks(2)),
         loss_fn,
         torch.zeros(shape, dtype=torch.float64),
         torch.zeros(shape[:-1], dtype=torch.int64),
@@ -103,7 +105,7 @@ def test_non_private_runs_are_those_one_by_one(sampling, optimizer):
     x, y = records(40)
     several = networks(3)
     run = stacked.train(
-        stacked.stack(several),
+        stacked_networks.stack(several),
         loss_fn,
         x,
         y,
@@ -135,7 +137,7 @@ def test_private_runs_are_those_one_by_one(sampling, dtype, tolerance):
     several = networks(3, dtype)
     sigmas, clips, delta = [0.8, 1.7, 1.7], [0.5, 1.0, 2.0], 1e-3
     run = stacked.train_private(
-        stacked.stack(several),
+        stacked_networks.stack(several),
         loss_fn,
         x,
         y,
@@ -175,7 +177,7 @@ def test_shards_own_labels_and_own_samplers():
     several = networks(3)
     samplers = [Poisson(q=0.4), FixedSize(m=2), Poisson(q=0.1)]
     run = stacked.train_private(
-        stacked.stack(several),
+        stacked_networks.stack(several),
         loss_fn,
         x,
         own,
@@ -211,7 +213,7 @@ def test_common_batches_by_a_loop_over_models_and_steps(use_shards):
     shards = [torch.arange(0, 10), torch.arange(20, 30)] if use_shards else None
     several = networks(2)
     run = stacked.train_private(
-        stacked.stack(several),
+        stacked_networks.stack(several),
         loss_fn,
         x,
         torch.stack([y, 2 - y]),
@@ -246,7 +248,7 @@ def test_common_batches_by_a_loop_over_models_and_steps(use_shards):
 def test_noise_is_on_the_sum_and_divided_by_the_expected_size_also_when_nobody_is_drawn():
     """q n = 0.1 with 2 records: nearly every batch is empty, and each step still moves by noise sigma C / (q n)."""
     x, y = records(2)
-    start = stacked.stack(networks(2, features=400)[:1] * 2)
+    start = stacked_networks.stack(networks(2, features=400)[:1] * 2)
     x = torch.zeros(2, 400, dtype=torch.float64)
     run = stacked.train_private(
         start,
@@ -273,7 +275,7 @@ def test_one_model_may_diverge_and_the_others_go_on():
     x, y = records(20)
     several = networks(2)
     run = stacked.train_private(
-        stacked.stack(several),
+        stacked_networks.stack(several),
         loss_fn,
         x,
         y,
@@ -301,7 +303,7 @@ def test_one_model_may_diverge_and_the_others_go_on():
         generator=seeded(1),
     )
     calm = stacked.train_private(
-        stacked.Stack(torch.stack([torch.full_like(flat(single), math.inf), flat(networks(2)[1])]), (7, 5, 3)),
+        stacked_networks.Stack(torch.stack([torch.full_like(flat(single), math.inf), flat(networks(2)[1])]), (7, 5, 3)),
         loss_fn,
         x,
         y,
@@ -320,14 +322,14 @@ def test_one_model_may_diverge_and_the_others_go_on():
 def test_stack_unstack_predict():
     several = networks(3)
     x, _ = records(11)
-    both = stacked.stack(several)
-    for model, copy in zip(several, stacked.unstack(both), strict=True):
+    both = stacked_networks.stack(several)
+    for model, copy in zip(several, stacked_networks.unstack(both), strict=True):
         torch.testing.assert_close(copy(x), model(x), rtol=0, atol=0)
     expected = torch.stack([model(x).argmax(1) for model in several])
-    assert torch.equal(stacked.predict(both, x=x), expected)
+    assert torch.equal(stacked_networks.predict(both, x=x), expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpml.training.stacked_networks.PREDICTED_AT_ONCE", 40)
-        assert torch.equal(stacked.predict(both, x=x), expected), "in pieces of a few examples"
+        assert torch.equal(stacked_networks.predict(both, x=x), expected), "in pieces of a few examples"
     before = flat(several[0])
     stacked.train(
         both,
@@ -344,7 +346,7 @@ def test_stack_unstack_predict():
 # ---- refusals ----
 
 GOOD = {
-    "stacked": lambda: stacked.stack(networks(2)),
+    "stacked": lambda: stacked_networks.stack(networks(2)),
     "loss_fn": lambda: loss_fn,
     "x": lambda: records(10)[0],
     "y": lambda: records(10)[1],
@@ -443,7 +445,7 @@ def test_common_batches_need_equal_shards():
 )
 def test_what_cannot_be_stacked(bad):
     with pytest.raises(ValueError, match=r"^models must .*, got "):
-        stacked.stack(bad)
+        stacked_networks.stack(bad)
 
 
 # ---- what it is for ----
@@ -456,7 +458,7 @@ def test_eight_stacked_private_steps_cost_about_as_much_as_eight_non_private_one
     try:
         several = [models.mlp(generator=seeded(k)) for k in range(8)]
         x, y = torch.randn(8, 64, 784, generator=seeded(1)), torch.randint(10, (8, 64), generator=seeded(2))
-        both = stacked.stack(several)
+        both = stacked_networks.stack(several)
         room = torch.empty_like(both.parameters)
 
         def one_by_one():
@@ -465,7 +467,7 @@ def test_eight_stacked_private_steps_cost_about_as_much_as_eight_non_private_one
                 F.cross_entropy(model(some_x), some_y, reduction="sum").backward()
 
         def together():
-            per_example = stacked.StackedPerExample(both, loss_fn, x, y)
+            per_example = stacked_networks.StackedPerExample(both, loss_fn, x, y)
             per_example.sum((1.0 / per_example.norms).clamp(max=1.0), out=room)
 
         best = {one_by_one: math.inf, together: math.inf}
