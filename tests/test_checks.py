@@ -668,7 +668,7 @@ def test_mechanism_with_delta_and_fixed_events() -> None:
     assert shares and float(shares[1]) == 100 and float(shares[2]) == 0
     assert "ε = 1 allows a factor of 2.72." in message
     with_delta = verdict(checks.mechanism, leaky, **{**COUNT, "delta": 0.001})
-    assert "ε = 1 allows a factor of 2.72, and δ another 0.1 %." in with_delta
+    assert "ε = 1 allows a factor of 2.72 plus 0.1 %." in with_delta
 
 
 def test_ill_posed_mechanism_checks_are_refused() -> None:

@@ -109,15 +109,16 @@ def mechanism(
                 f"returned {shown(mine[0])} in each of {trials} runs on {shown(dataset, width=40)}.",
                 "It adds no noise, or the same noise every time: draw fresh noise from the rng that it is given.",
             )
-    allowed = f"ε = {epsilon:g} allows a factor of {math.exp(epsilon):.3g}"
-    allowed += f", and δ another {100 * delta:.3g} %" if delta > 0 else ""
+    allowed = f"ε = {epsilon:.3g} allows a factor of {math.exp(epsilon):.3g}"
+    allowed += f" plus {100 * delta:.3g} %" if delta > 0 else ""
     for i in range(len(pairs)):
         for here, there in ((2 * i, 2 * i + 1), (2 * i + 1, 2 * i)):
             found = privacy_tests.violation(came[here], came[there], fixed=fixed, task=task)
             if found is not None:
                 fail(
                     f"is not private enough: {found.text} came in {100 * found.here:.3g} % of the runs on "
-                    f"{_called(datasets, here)}, {100 * found.there:.3g} % on {_called(datasets, there)}; {allowed}.",
+                    f"{_called(datasets, here)}, {100 * found.there:.3g} % on {_called(datasets, there)}"
+                    f"{_place(datasets, here)}; {allowed}.",
                     privacy_tests.noise_diagnosis(came[here], right[here], found=found),
                 )
     for dataset, mine, good in zip(datasets, came, right, strict=True):
@@ -132,12 +133,16 @@ def mechanism(
 
 
 def _called(datasets: Sequence[Any], position: int) -> str:
-    """A dataset itself if it is short, else its place among the pairs."""
-    text = shown(datasets[position], width=26)
-    if not text.endswith("…"):
-        return text
-    pair = f" of pair {position // 2 + 1}" if len(datasets) > 2 else ""
-    return ("D", "D′")[position % 2] + pair
+    """A dataset itself if both of its pair are short, else D or D′."""
+    pair = [shown(dataset, width=26) for dataset in datasets[position - position % 2 :][:2]]
+    short = not any(text.endswith("…") for text in pair) and len(" ".join(pair).split()) < 12
+    return pair[position % 2] if short else ("D", "D′")[position % 2]
+
+
+def _place(datasets: Sequence[Any], position: int) -> str:
+    """Which pair it is, where that cannot be seen from the datasets themselves."""
+    hidden = len(datasets) > 2 and _called(datasets, position).startswith("D")
+    return f" (pair {position // 2 + 1})" if hidden else ""
 
 
 class _Exact(NamedTuple):

@@ -51,13 +51,11 @@ def check_averaged_count(answer: Any) -> None:
         mistakes=[
             Mistake(
                 functools.partial(average, scale=1 / epsilon),
-                "this is the report's own mistake: each answer alone is epsilon-DP, and all k together are not. Their "
-                "average is computed from all k.",
+                "this is the report's own mistake: each answer alone is epsilon-DP, and all k together are not.",
             ),
             Mistake(
                 functools.partial(average, scale=math.sqrt(k) / epsilon),
-                "with this scale the average has the variance of one answer, but not its shape: k noises of scale b "
-                "cost k/b without a delta.",
+                "the average has the variance of one answer, but not its shape: k noises of scale b cost k/b.",
             ),
             Mistake(
                 functools.partial(average, scale=1 / (k * epsilon)),
@@ -95,9 +93,7 @@ def check_answer_all(answer: Any) -> None:
         checks.properties,
         answer,
         name=name,
-        cases=[
-            ("each answer is its count plus a Gaussian noise of its own, of the smallest size that suffices", _noises)
-        ],
+        cases=[("each answer is its count plus Gaussian noise of its own, as little as suffices", _noises)],
     )
     privacy = functools.partial(
         checks.mechanism,
@@ -195,7 +191,7 @@ def _why(size: float, k: int, epsilon: float, delta: float) -> str:
     classic = mechanisms.gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
     root, one = math.sqrt(k), needed(epsilon=epsilon, delta=delta)
     known = [
-        (one, "that is the noise of a single release. It keeps the promise for each answer, and not for all k."),
+        (one, "that is the noise of a single release: the promise holds for each answer, not for all k."),
         (k * one, "it is multiplied by k. The square root of k is enough."),
         (needed(epsilon=epsilon / k, delta=delta / k), "the budget is split by adding up: private, but wasteful."),
         (needed(epsilon=epsilon / k, delta=delta), "ε is divided by k. Gaussian noise composes better than that."),

@@ -82,8 +82,7 @@ def check_noisy_mean(answer: Any) -> None:
         mistakes=[
             Mistake(
                 functools.partial(mean, noise=right / batch),
-                "the noise is scaled to the mean, and added to the sum: it is 256 times too small. Divide once, at the "
-                "end.",
+                "noise for the mean is added to the sum: it is 256 times too small.",
             ),
             Mistake(
                 functools.partial(mean, noise=right * batch),

@@ -85,8 +85,8 @@ def check_stable_log_moment(answer: Any) -> None:
         name=name,
         reference=reference,
         inputs=cases([(1, 1e-6, 4.0), (2, 1e-6, 1.0), (1, 1e-8, 1.0), (8, 1e-7, 2.0), (256, 0.01, 4.0)]),
-        hint="For tiny q, E2 is 1 plus something far smaller than the rounding error of 1. The weights of the sum are "
-        "binomial probabilities: subtract 1 = their sum term by term, before you add.",
+        hint="For tiny q, E2 is 1 plus less than its rounding error. The weights are binomial probabilities: "
+        "subtract 1 = their sum term by term, before you add.",
         rel=1e-7,
         abs=0.0,
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +10,9 @@ from scipy.optimize import brentq
 
 from dpml import mechanisms
 from dpml.accounting import amplification
-from dpml.classroom.checks import NotYet
 from dpml.exercises import amplification as items
 
-
-def message(check: Callable[..., None], answer: Any) -> str:
-    with pytest.raises(NotYet) as caught:
-        check(answer)
-    return str(caught.value)
-
+from .answers import message
 
 # Item 1
 

@@ -32,15 +32,21 @@ Errors, all added to the upper and subtracted from the lower end:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import fft
 
 from dpml.accounting.pld._discretise import SHIFT, Lattice
 from dpml.accounting.pld._pair import RELATIVE, Array
 
 _UNIT = 2.0**-53
+
+
+def _fft() -> Any:
+    """SciPy's Fourier transforms, imported when first used: the import costs as much as twenty modules of dpml."""
+    from scipy import fft
+
+    return fft
 
 
 class Window(NamedTuple):
@@ -134,7 +140,7 @@ def profile(parts: list[tuple[Lattice, int]], window: Window, below: float, abov
         for s in logs:
             logs[s] += count * totals[s]
         folded, rows = _folded(tilted, lattice.start, size)
-        z = fft.rfft(folded)
+        z = _fft().rfft(folded)
         z[z == 0.0] = 1e-300  # so that it has a logarithm
         # rounding of a tilted mass: of the exponent, and a few operations
         e = unit + (8.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) + abs(totals[lam])) * _UNIT
@@ -153,7 +159,7 @@ def profile(parts: list[tuple[Lattice, int]], window: Window, below: float, abov
     steps = float(sum(count for _, count in parts))
     spare = 1e-6 + 1e-11 * steps  # rounding of the logarithms
     start = math.floor((window.low - shift) / h)
-    law = np.roll(fft.irfft(values, size), -(start % size))
+    law = np.roll(_fft().irfft(values, size), -(start % size))
     edge_low, edge_high = start * h + shift, (start + size) * h + shift
     low = high = 1.0
     for s, total in logs.items():
