@@ -42,6 +42,8 @@ relation; each public function names its source.
 | what a run leaves behind | `dpml.training.trace` | dpsgd | |
 | small models, images as tensors | `dpml.training.models` | dpsgd | Abadi et al. 2016 |
 | trimmed SGD, with propose-test-release | `dpml.training.tsgd` | robust | the PTR paper |
+| which gradients stay, and when | `dpml.training.trimming` | robust | the PTR paper |
+| what the paper's formula claims | `dpml.ptr.claim` | robust | the PTR paper |
 | corrupted data, faulty workers | `dpml.training.corruption` | robust | the PTR paper |
 | explorers, checks, figures | `dpml.classroom` | start | |
 | the numbers without a line of Python | `dpml.command_line` | | |
@@ -96,7 +98,13 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "dpml.pate.broken_sparse_vector",
     ),
     "choose": ("dpml.training.ensemble", "dpml.training.stacked"),
-    "robust": ("dpml.training.tsgd", "dpml.training.corruption", "dpml.ptr.convergence"),
+    "robust": (
+        "dpml.training.tsgd",
+        "dpml.training.trimming",
+        "dpml.ptr.claim",
+        "dpml.training.corruption",
+        "dpml.ptr.convergence",
+    ),
 }
 """Chapter slug -> the modules that the chapter teaches. Notebooks, exercises and tests share the slugs."""
 

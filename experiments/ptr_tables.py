@@ -157,7 +157,7 @@ def arm(method: str, n: int, epsilon: float) -> Arm:
     """The noise and the steps of a method on n examples."""
     from dpml.accounting import pld
     from dpml.ptr import calibrate, distribution
-    from dpml.training.tsgd import paper_claim
+    from dpml.ptr.claim import paper_claim
 
     q = BATCH / n
     if method.startswith("TSGD+PTR"):
@@ -205,7 +205,7 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
     import torch
     from torch.nn import functional
 
-    from dpml.training import corruption, dpsgd, models, tsgd
+    from dpml.training import corruption, dpsgd, models, trimming, tsgd
     from dpml.training.sampling import Poisson
 
     def losses(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -253,7 +253,7 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
     started = time.process_time()
     if setting.method.startswith("TSGD+PTR"):
         moves: dict[str, Any] = {"trim": BATCH // 2, "change": 0} if wide else {"trim": BATCH // 4}
-        rule = tsgd.upside_down_trim if setting.method.endswith("appendix") else tsgd.next_trim
+        rule = trimming.upside_down_trim if setting.method.endswith("appendix") else trimming.next_trim
         run = tsgd.tsgd_ptr(model, losses, x, y, **PTR, **moves, rule=rule, **common)
     elif setting.method.startswith("TSGD"):
         run = tsgd.tsgd(model, losses, x, y, sigma=now.sigma, trim=BATCH // 4, **common)

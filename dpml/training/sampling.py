@@ -21,7 +21,6 @@ the training functions take another divisor as `expected_batch`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -155,30 +154,16 @@ class FixedSize:
     def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
         """Return a sigma for which `steps` steps are (epsilon, delta)-private; replace-one neighbours.
 
-        Its epsilon was evaluated and is at most the target; a sigma smaller by 0.1 % would exceed it.
-
         Raises:
-            ValueError: if n is not an integer >= m, steps not one >= 1, epsilon not in [1e-6, 1e4], delta not in
-                (0, 1), or sigma would leave [0.1, 1e6].
+            ValueError: if n is not an integer >= m, steps not one >= 1, delta not in (0, 1); otherwise as
+                `dpml.accounting.pld.fixed_size_noise_multiplier`.
 
-        Source: `dpml.accounting.pld.fixed_size_epsilon_bounds`, by bisection: epsilon falls as sigma grows.
+        Source: `dpml.accounting.pld.fixed_size_noise_multiplier`.
         """
+        q = self.expected(n) / n
         steps = arguments.integer("steps", steps, 1)
-        epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
         arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
-
-        def enough(sigma: float) -> bool:
-            return self.guarantees([steps], n=n, sigma=sigma, delta=delta)[0].epsilon <= epsilon
-
-        low, high = 0.1, 1.0
-        while not enough(high):
-            low, high = high, 4.0 * high
-            if high > 1e6:
-                raise ValueError(f"epsilon must be larger for sigma to lie in [0.1, 1e6], got {epsilon!r}")
-        while high > 1.001 * low:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        return pld.fixed_size_noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
 
 
 @dataclass(frozen=True)

@@ -192,5 +192,8 @@ def test_bad_targets(name, bad):
     good = {"n": 100, "steps": 10, "epsilon": 1.0, "delta": 1e-5}
     with pytest.raises(ValueError, match=f"^{name} must"):
         FixedSize(m=5).noise_multiplier(**{**good, name: bad})
+    far = {"n": 100, "steps": 10**9, "epsilon": 1e-6, "delta": 1e-9}
     with pytest.raises(ValueError, match=r"^epsilon must be larger"):
-        FixedSize(m=100).noise_multiplier(n=100, steps=10**9, epsilon=1e-6, delta=1e-9)
+        FixedSize(m=50).noise_multiplier(**far)
+    sigma = FixedSize(m=100).noise_multiplier(**far)  # all examples in every step: a closed form reaches further
+    assert 0.99e-6 < FixedSize(m=100).guarantees([10**9], n=100, sigma=sigma, delta=1e-9)[0].epsilon <= 1e-6

@@ -11,7 +11,8 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpml.ptr import distribution, trimmed_sum
-from dpml.training import tsgd, weights
+from dpml.ptr.claim import paper_claim
+from dpml.training import trimming, tsgd, weights
 from dpml.training.per_example import PerExample, per_example_gradients
 from dpml.training.rules import PerExampleRule, weighted_sum
 from dpml.training.sampling import FixedSize, Poisson, micro_batches
@@ -64,7 +65,7 @@ def test_the_sum_is_the_trimmed_sum_of_the_gradients(trim, dtype):
     x[3:8], y[3:8] = x[3].clone(), y[3].clone()  # five equal gradients
     model = network(dtype=dtype)
     ids = torch.tensor([30, 2, 14, 9, 77, 5, 6, 60, 1, 21, 22, 0]).argsort()  # all twelve, in another order
-    rule = tsgd.trimming_rule(sigma=1.0, clip_norm=0.7, trim=trim)
+    rule = trimming.trimming_rule(sigma=1.0, clip_norm=0.7, trim=trim)
     naive = trimmed_sum.clipped_trimmed_sum(gradients(model, x, y)[ids].numpy(), trim=trim, bound=0.7, ids=ids.numpy())
     for size in (12, 5, 1):
         found = released(model, x, y, rule, ids=ids, size=size)
@@ -79,8 +80,8 @@ def test_an_empty_batch_gives_zero_and_the_same_noise():
     model = network()
     none = torch.zeros(0, dtype=torch.int64)
     for rule in (
-        tsgd.trimming_rule(sigma=2.0, clip_norm=0.5, trim=3),
-        tsgd.testing_rule(**PTR, trim=30, change=5, most=40),
+        trimming.trimming_rule(sigma=2.0, clip_norm=0.5, trim=3),
+        trimming.testing_rule(**PTR, trim=30, change=5, most=40),
     ):
         found = released(model, x, y, rule, ids=none)
         assert not found.sum.any() and math.isfinite(float(found.log["trimmed"]))
@@ -98,7 +99,7 @@ def test_one_example_moves_the_sum_by_at_most_the_clip_norm():
         if trial % 2:
             g = np.sign(g[:, :1]) * np.eye(d)[0]  # all along one axis, of equal length
         vectors, ids = torch.tensor(g), torch.tensor(rng.permutation(50)[:m])
-        rule = tsgd.trimming_rule(sigma=1.0, clip_norm=1.0, trim=trim)
+        rule = trimming.trimming_rule(sigma=1.0, clip_norm=1.0, trim=trim)
 
         def total(keep, vectors=vectors, ids=ids, rule=rule):
             norms = vectors[keep].norm(dim=1)
@@ -122,7 +123,7 @@ def test_the_margin_is_that_of_the_trimmed_sum():
         m, trim = int(rng.integers(0, 20)), int(rng.integers(0, 25))
         norms = rng.choice([0.1, 0.3, 0.35, 0.350001, 0.7, 4.0], m)
         given = {**PTR, "clip_norm": 0.7}
-        rule = tsgd.testing_rule(**given, trim=trim, change=1, most=30)
+        rule = trimming.testing_rule(**given, trim=trim, change=1, most=30)
         state = {"norms": torch.tensor(norms), "ids": torch.arange(m), "state": dict(rule.state)}
         decision = rule.decide(state["norms"], ids=state["ids"], state=state["state"], generator=seeded())
         expected = trimmed_sum.safety_margin_enumerated(np.minimum(norms, 0.7), trim=trim, tau=0.35, bound=0.7)
@@ -133,7 +134,9 @@ def test_the_margin_is_that_of_the_trimmed_sum():
 def test_the_test_passes_as_often_as_it_should(short, chance):
     """4,000 tests; a right one fails with probability below 1e-6 (five standard deviations)."""
     scale, delta0, runs = 2.0, 0.2, 4_000
-    rule = tsgd.testing_rule(sigma=1.0, clip_norm=1.0, tau=0.5, scale=scale, delta0=delta0, trim=10, change=0, most=20)
+    rule = trimming.testing_rule(
+        sigma=1.0, clip_norm=1.0, tau=0.5, scale=scale, delta0=delta0, trim=10, change=0, most=20
+    )
     norms, generator = torch.tensor([0.9] * (10 - short) + [0.1] * 6), seeded(3)
     ids = torch.arange(len(norms))
     passed = sum(
@@ -150,12 +153,12 @@ def test_what_is_released_after_each_outcome():
     model, ids = network(), torch.arange(30)
     naive = gradients(model, x, y).numpy()
     given = {**PTR, "clip_norm": 50.0}
-    passing = tsgd.testing_rule(**given, trim=28, change=5, most=30)
+    passing = trimming.testing_rule(**given, trim=28, change=5, most=30)
     found = released(model, x, y, passing, ids=ids)
     assert float(found.log["passed"]) == 1.0 and math.isclose(float(found.noise), 1.1 * 25.0, rel_tol=1e-6)
     np.testing.assert_allclose(found.sum, trimmed_sum.clipped_trimmed_sum(naive, trim=28, bound=50.0), atol=1e-12)
     assert int(found.state["trim"]) == 23
-    failing = tsgd.testing_rule(**given, trim=0, change=5, most=30)
+    failing = trimming.testing_rule(**given, trim=0, change=5, most=30)
     found = released(model, x, y, failing, ids=ids)
     assert float(found.log["passed"]) == 0.0 and math.isclose(float(found.noise), 1.1 * 50.0, rel_tol=1e-6)
     np.testing.assert_allclose(found.sum, naive.sum(0), atol=1e-12)
@@ -166,9 +169,9 @@ def test_one_rule_for_trim_settles_and_the_other_runs_away():
     """40 of 100 gradients are long. Pass rates are those of the test; the printed rule of B.1.3 ends at an edge."""
     long = torch.tensor([2.0] * 40 + [0.1] * 60)
     ends, rates = [], []
-    for move in (tsgd.next_trim, tsgd.upside_down_trim):
+    for move in (trimming.next_trim, trimming.upside_down_trim):
         for first in (20, 90):
-            rule = tsgd.testing_rule(**PTR, trim=first, change=2, most=100, rule=move)
+            rule = trimming.testing_rule(**PTR, trim=first, change=2, most=100, rule=move)
             state, generator, passed = dict(rule.state), seeded(4), []
             for _ in range(400):
                 decision = rule.decide(long, ids=torch.arange(100), state=state, generator=generator)
@@ -193,7 +196,7 @@ class Waits(TorchDispatchMode):
 
 
 def test_the_rule_waits_for_nothing():
-    rule = tsgd.testing_rule(**PTR, trim=10, change=1, most=20)
+    rule = trimming.testing_rule(**PTR, trim=10, change=1, most=20)
     with Waits() as waits:
         rule.decide(torch.rand(30), ids=torch.arange(30), state=dict(rule.state), generator=seeded())
     assert waits.count == 0
@@ -274,13 +277,13 @@ def test_what_is_refused():
 
 def test_what_the_paper_would_claim():
     mnist = {"q": 256 / 60_000, "sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8, "delta": 1e-5}
-    claim = tsgd.paper_claim(**mnist, steps=3500)
+    claim = paper_claim(**mnist, steps=3500)
     assert math.isclose(claim.epsilon, 3.041, abs_tol=1e-3)
     assert claim.broken.startswith("sigma must be at least 4/tau = 8")
-    low = tsgd.paper_claim(**mnist, steps=5)
+    low = paper_claim(**mnist, steps=5)
     truth = distribution.epsilon_bounds(**mnist, steps=5)
     assert low.epsilon < truth.lower, "a claim outside the conditions is false here"
-    fine = tsgd.paper_claim(q=1e-3, sigma=40.0, tau=0.1, scale=1.0, delta0=1e-8, steps=1, delta=0.3)
+    fine = paper_claim(q=1e-3, sigma=40.0, tau=0.1, scale=1.0, delta0=1e-8, steps=1, delta=0.3)
     assert fine.broken is None or fine.order > 9
 
 
@@ -295,7 +298,7 @@ def test_a_step_costs_about_as_much_as_a_step_of_dp_sgd():
             model = nn.Sequential(nn.Linear(784, 100), nn.ReLU(), nn.Linear(100, 10))
         rules = (
             PerExampleRule(lambda norms: weights.clip(norms, clip_norm=1.0), 1.1),
-            tsgd.testing_rule(**PTR, trim=64, change=5, most=256),
+            trimming.testing_rule(**PTR, trim=64, change=5, most=256),
         )
         ids, ratio = torch.arange(256), math.inf
         for _ in range(3):
