@@ -9,7 +9,7 @@ Parts, each a list of rows in experiments/results/gpu.json:
   for the sum), with TensorFloat-32 allowed and not.
 - step: milliseconds and peak memory of one step, as benchmarks/training.py defines it, for three models and batches of
   256 to 8192. Memory is what the step needs on top of model and data. null: it did not fit.
-- run: milliseconds of a whole step of `dp_sgd` in a run, sampling, noise and update included.
+- run: milliseconds of a whole step of `sgd`, `dp_sgd` and `tsgd_ptr` in a run: sampling, noise and update included.
 - stacked: a step of several MLPs at once.
 
 The file is written after each row, so that an interrupted run goes on where it stopped; after `--limit` seconds no
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import importlib.metadata
 import importlib.util
 import json
@@ -36,7 +37,7 @@ from typing import Any, NamedTuple
 import torch
 from tqdm import tqdm
 
-from dpml.training import dpsgd, models, weights
+from dpml.training import dpsgd, models, tsgd, weights
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import Poisson
 from dpml.training.stacked_networks import StackedPerExample, stack
@@ -44,10 +45,14 @@ from dpml.training.stacked_networks import StackedPerExample, stack
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results" / "gpu.json"
 PEERS = ("opacus hooks", "opacus ghost clipping")
+MECHANISMS = ("sgd", "dp_sgd", "tsgd_ptr")
 
 
 class Preset(NamedTuple):
-    """Which device, models and batch sizes; seconds and least number of rounds for a time; sizes of stacks."""
+    """Which device, models and batch sizes; seconds and least number of rounds for a time; sizes of stacks.
+
+    `run_steps`: the step of a run after which the clock starts, and the one at which it stops.
+    """
 
     device: str
     networks: tuple[str, ...]
@@ -56,11 +61,14 @@ class Preset(NamedTuple):
     seconds: float
     rounds: int
     stacks: tuple[int, ...]
+    run_steps: tuple[int, int]
 
 
 PRESETS = {
-    "gpu": Preset("cuda", ("mlp", "cnn", "resnet"), (256, 512, 1024, 2048, 4096, 8192), 512, 0.4, 5, (1, 8, 32)),
-    "tiny": Preset("cpu", ("mlp", "cnn", "resnet"), (4, 8), 6, 0.0, 1, (1, 2)),
+    "gpu": Preset(
+        "cuda", ("mlp", "cnn", "resnet"), (256, 512, 1024, 2048, 4096, 8192), 512, 0.4, 5, (1, 8, 32), (20, 220)
+    ),
+    "tiny": Preset("cpu", ("mlp", "cnn", "resnet"), (4, 8), 6, 0.0, 1, (1, 2), (1, 3)),
 }
 
 
@@ -170,32 +178,41 @@ def step(name: str, size: int, title: str, preset: Preset) -> dict[str, Any]:
             torch.cuda.empty_cache()
 
 
-def run(name: str, size: int, preset: Preset) -> dict[str, Any]:
-    """Milliseconds of a step in a run of `dp_sgd`, the data on the device: a longer run less a shorter one."""
+def run(name: str, size: int, mechanism: str, preset: Preset) -> dict[str, Any]:
+    """Milliseconds of a step in a run of a mechanism, the data on the device, after some steps to warm up."""
     bench, device = benchmark(), torch.device(preset.device)
     x, y = bench.batch(10_000 if preset.device == "cuda" else 40, device)
-    times = []
-    for steps in (preset.rounds, preset.rounds, 5 * preset.rounds):  # the first one warms up
-        model = bench.network(name, device)
-        began = time.perf_counter()
-        found = dpsgd.dp_sgd(
-            model,
-            bench.losses,
-            x,
-            y,
-            sampling=Poisson(q=min(1.0, size / len(x))),
-            sigma=1.0,
-            clip_norm=1.0,
-            steps=steps,
-            optimizer=torch.optim.SGD(model.parameters(), lr=0.05),
-            delta=1e-5,
-            generator=torch.Generator().manual_seed(0),
-            trace_every=steps,
-        )
-        wait(device)
-        times.append(time.perf_counter() - began)
+    private: dict[str, Any] = {"sigma": 1.0, "clip_norm": 1.0, "delta": 1e-5}
+    tested: dict[str, Any] = {"tau": 0.5, "scale": 1.0, "delta0": 1e-8, "trim": size // 4}
+    more = {"sgd": {}, "dp_sgd": private, "tsgd_ptr": private | tested}[mechanism]
+    trainers: dict[str, Callable[..., Any]] = {"sgd": dpsgd.sgd, "dp_sgd": dpsgd.dp_sgd, "tsgd_ptr": tsgd.tsgd_ptr}
+    model = bench.network(name, device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    first, last = preset.run_steps
+    count, times = 0, []
+
+    def mark(*_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count in (first, last):
+            wait(device)
+            times.append(time.perf_counter())
+
+    optimizer.register_step_post_hook(mark)
+    found = trainers[mechanism](
+        model,
+        bench.losses,
+        x,
+        y,
+        sampling=Poisson(q=min(1.0, size / len(x))),
+        steps=last,
+        optimizer=optimizer,
+        generator=torch.Generator().manual_seed(0),
+        trace_every=last,
+        **more,
+    )
     return {
-        "milliseconds": float(f"{1e3 * (times[2] - times[1]) / (4 * preset.rounds):.4g}"),
+        "milliseconds": float(f"{1e3 * (times[1] - times[0]) / (last - first):.4g}"),
         "loss": round(float(found.trace.loss[-1]), 4),
     }
 
@@ -223,19 +240,20 @@ def jobs(preset: Preset) -> list[tuple[dict[str, Any], Callable[[], dict[str, An
     for name in preset.networks:
         for tf32 in (False, True):
             key = {"part": "agreement", "model": name, "batch": preset.agreement_batch, "tf32": tf32}
-            found.append((key, lambda n=name, t=tf32: agreement(n, t, preset)))
+            found.append((key, functools.partial(agreement, name, tf32, preset)))
     for size in preset.batches:
         for name in preset.networks:
             for title in titles:
                 key = {"part": "step", "model": name, "batch": size, "who": title}
-                found.append((key, lambda n=name, s=size, t=title: step(n, s, t, preset)))
+                found.append((key, functools.partial(step, name, size, title, preset)))
     for name in preset.networks:
         for size in preset.batches[:1] + preset.batches[-1:]:
-            key = {"part": "run", "model": name, "batch": size}
-            found.append((key, lambda n=name, s=size: run(n, s, preset)))
+            for mechanism in MECHANISMS:
+                key = {"part": "run", "model": name, "batch": size, "mechanism": mechanism}
+                found.append((key, functools.partial(run, name, size, mechanism, preset)))
     for count in preset.stacks:
         key = {"part": "stacked", "model": "mlp", "batch": preset.batches[0], "models": count}
-        found.append((key, lambda c=count: stacked(preset.batches[0], c, preset)))
+        found.append((key, functools.partial(stacked, preset.batches[0], count, preset)))
     return found
 
 

@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# The training step on a GPU: from the source tree, without a network, with the images that come with the package.
-#   bash experiments/gpu.sh                             on the GPU, at most 5 minutes; experiments/results/gpu.json
-#   bash experiments/gpu.sh --preset tiny --into FILE   the same code on the CPU, in seconds
+# What needs a GPU to be measured: from the source tree, without a network, each at most 5 minutes.
+#   bash experiments/gpu.sh                             the training step; experiments/results/gpu.json
+#   bash experiments/gpu.sh rates                       step sizes for the next, about a minute; the same file, part rates
+#   bash experiments/gpu.sh ptr_tables                  private and robust SGD, the paper's network on the full sets of
+#                                                       Fashion-MNIST and MNIST (those that `dpml.data` finds);
+#                                                       experiments/results/ptr_tables.json, part gpu; go on by repeating
+#   bash experiments/gpu.sh --preset tiny --into FILE   the code of the first on the CPU, in seconds
 # Needs Python with torch, numpy, scipy and tqdm. To set opacus beside it, put its wheel and that of opt_einsum into
 # experiments/wheels (pip download --no-deps opacus opt_einsum); both are pure Python and run from where they lie.
 set -euo pipefail
@@ -10,4 +14,15 @@ path=$PWD
 for wheel in "$PWD"/experiments/wheels/*.whl; do
     [ -e "$wheel" ] && path="$path:$wheel"
 done
-PYTHONPATH="$path${PYTHONPATH:+:$PYTHONPATH}" exec "${PYTHON:-python3}" -m experiments.gpu "$@"
+export PYTHONPATH="$path${PYTHONPATH:+:$PYTHONPATH}"
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
+python=${PYTHON:-python3}
+case "${1:-}" in
+rates) preset=rates ;;
+ptr_tables) preset=gpu ;;
+*) exec "$python" -m experiments.gpu "$@" ;;
+esac
+shift
+export OMP_NUM_THREADS=1
+processes=$("$python" -c 'import os; print(max(1, os.cpu_count() - 1))')
+exec "$python" -m experiments.ptr_tables --preset "$preset" --device cuda --processes "$processes" --seconds 270 "$@"

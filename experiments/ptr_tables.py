@@ -1,10 +1,12 @@
 """Private and robust SGD: the grid of Tables 1, 3 and 4 of the PTR paper, with every epsilon by a tight accountant.
 
     python3 -m experiments.ptr_tables --preset cpu     # a small network, shipped images, five seeds
-    python3 -m experiments.ptr_tables --preset paper   # the paper's network and sets, those that are there; long
+    bash experiments/gpu.sh rates                      # step sizes for the next, about a minute on a GPU
+    bash experiments/gpu.sh ptr_tables                 # the paper's network, two full sets; minutes on a GPU
+    python3 -m experiments.ptr_tables --preset paper   # all sets of the paper that are there; many hours
     python3 -m experiments.ptr_tables --preset tiny    # some seconds; for the tests
 
-Rows: method x corruption x ratio x epsilon x seed, with the accuracy on clean test images. The methods:
+Rows: method x rate x corruption x ratio x epsilon x seed, with the accuracy on clean test images. The methods:
 
 - ``TSGD+PTR``: trimmed SGD with propose-test-release, sigma 1.1, tau 0.5, b 1, delta0 1e-8, F by Algorithm 2;
 - ``TSGD+Gaussian, paper`` and ``DP-SGD, paper``: sigma 0.7, the noise that the paper sets beside 1.1;
@@ -15,13 +17,17 @@ Rows: method x corruption x ratio x epsilon x seed, with the accuracy on clean t
 - ``TSGD+PTR, wide``: clip norm 20, F fixed at half of the expected batch: a setting whose test mostly passes;
 - ``TSGD+PTR, appendix``: F moved by the rule that appendix B.1.3 prints, which never passes.
 
-All others take as many steps as epsilon allows, by the tight accountants: fewer at smaller noise. Step sizes:
-learning rate times clip norm is the same number for all methods, chosen once by three trials of `DP-SGD, matched` and
-`TSGD+PTR` on clean images with seed 0, which no epsilon here covers; the paper preset has the paper's 0.15.
+All others take as many steps as epsilon allows, by the tight accountants: fewer at smaller noise. What is said above of
+sigma, tau and the batch is the paper's recipe for MNIST and EMNIST; CIFAR-10 has its own (`RECIPES`).
 
-Not here: Table 2 fine-tunes networks with weights learned on ImageNet, which do not come with the course. The sets of
-the paper preset that are not to be had are left out, and named in the file. The file is written after each row, so that
-an interrupted run goes on where it stopped.
+Step sizes: a rate is learning rate times clip norm. In the presets for the paper's network all methods have the rate
+of the paper, and ``TSGD+PTR`` and ``DP-SGD, matched`` also one that was chosen by the preset ``rates``, on the test
+images, clean, with a seed of its own (`TUNED`). In the cpu preset all have the one that three trials of these two gave,
+on clean images with seed 0. No epsilon here covers these choices.
+
+Not here: Table 2 fine-tunes networks with weights learned on ImageNet, which do not come with the course. Sets that are
+not to be had are left out, and named in the file. The file is written after each row, so that an interrupted run goes
+on where it stopped.
 """
 
 from __future__ import annotations
@@ -30,11 +36,13 @@ import argparse
 import datetime
 import functools
 import json
+import multiprocessing
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,21 +55,35 @@ if TYPE_CHECKING:
     import torch
 
 RESULTS = Path(__file__).resolve().parent / "results" / "ptr_tables.json"
-DELTA, BATCH = 1e-5, 256
-PTR: dict[str, Any] = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
-PAPER_SIGMA = 0.7
+DELTA = 1e-5
 WIDE = 20.0
-METHODS = (
-    "TSGD+PTR",
-    "DP-SGD, matched",
-    "TSGD+Gaussian, matched",
-    "DP-SGD, paper",
-    "TSGD+Gaussian, paper",
-    "DP-SGD, aligned",
-    "TSGD+Gaussian, aligned",
-    "TSGD+PTR, wide",
-    "TSGD+PTR, appendix",
-)
+MAIN = ("TSGD+PTR", "DP-SGD, matched", "TSGD+Gaussian, matched", "DP-SGD, paper", "TSGD+Gaussian, paper")
+MORE = ("DP-SGD, aligned", "TSGD+Gaussian, aligned", "TSGD+PTR, wide", "TSGD+PTR, appendix")
+METHODS = (*MAIN, *MORE)
+TUNED = 1.5
+"""The rate that the preset `rates` gave."""
+
+
+class Recipe(NamedTuple):
+    """The numbers of the paper's appendix B.1.3 for a set; tau in units of the clip norm, rate times the clip norm."""
+
+    batch: int = 256
+    clip_norm: float = 1.0
+    sigma: float = 1.1
+    tau: float = 0.5
+    scale: float = 1.0
+    delta0: float = 1e-8
+    plain_sigma: float = 0.7
+    rate: float = 0.15
+
+    @property
+    def ptr(self) -> dict[str, Any]:
+        """The arguments of propose-test-release."""
+        return {"sigma": self.sigma, "tau": self.tau, "scale": self.scale, "delta0": self.delta0}
+
+
+RECIPES = {"CIFAR-10": Recipe(batch=1024, clip_norm=3.0, tau=2.0 / 3.0, plain_sigma=0.9, rate=0.3)}
+"""Sets with a recipe other than that of MNIST and EMNIST."""
 SETS: dict[str, Callable[[], data.Images]] = {
     "Fashion-MNIST, shipped": data.fashion_mnist_subset,
     "Fashion-MNIST": data.fashion_mnist,
@@ -83,19 +105,38 @@ NAMES = {
 }
 
 
+Rated = tuple[str, float | None]
+"""A method and its rate; None is that of the set's recipe."""
+
+
+def rated(methods: Sequence[str], *rates: float | None) -> tuple[Rated, ...]:
+    """Each of these methods with each of these rates."""
+    return tuple((method, rate) for method in methods for rate in rates)
+
+
 class Preset(NamedTuple):
-    """Sets and the epsilons of each; corruptions; seeds; network, and the step size at clip norm 1; images at most."""
+    """What a preset runs.
+
+    Sets and the epsilons of each; corruptions; seeds; the methods of all seeds, and those of the first seed only; the
+    network; images at most.
+    """
 
     sets: dict[str, tuple[float, ...]]
     corruptions: tuple[tuple[str, float], ...]
     seeds: tuple[int, ...]
+    methods: tuple[Rated, ...]
+    first: tuple[Rated, ...]
     network: str
-    rate: float
     images: int | None = None
 
 
+FIVE = (0, 1, 2, 3, 4)
+FULL: dict[str, tuple[float, ...]] = {"Fashion-MNIST": (2.0,), "MNIST": (2.0,)}
+BOTH = ("TSGD+PTR", "DP-SGD, matched")
 PRESETS = {
-    "cpu": Preset({"Fashion-MNIST, shipped": (3.0,)}, THREE, (0, 1, 2, 3, 4), "mlp", 2.0),
+    "cpu": Preset({"Fashion-MNIST, shipped": (3.0,)}, THREE, FIVE, rated(METHODS, 2.0), (), "mlp"),
+    "rates": Preset(FULL, (CLEAN,), (99,), rated(BOTH, 0.15, 0.5, 1.5, 4.5), (), "cnn"),
+    "gpu": Preset(FULL, ALL, FIVE, (*rated(MAIN, None), *rated(BOTH, TUNED)), rated(MORE, None), "cnn"),
     "paper": Preset(
         {
             "Fashion-MNIST, shipped": (3.0,),
@@ -105,12 +146,23 @@ PRESETS = {
             "CIFAR-10": (3.0, 5.0),
         },
         ALL,
-        (0, 1, 2, 3, 4),
+        FIVE,
+        (*rated(METHODS, None), *rated(BOTH, TUNED)),
+        (),
         "cnn",
-        0.15,
     ),
-    "tiny": Preset({"Fashion-MNIST, shipped": (10.0,)}, (CLEAN, ("gradients", 0.2)), (0, 1), "mlp", 2.0, 1000),
+    "tiny": Preset(
+        {"Fashion-MNIST, shipped": (10.0,)},
+        (CLEAN, ("gradients", 0.2)),
+        (0, 1),
+        rated(METHODS, 2.0),
+        rated(("DP-SGD, matched",), None),
+        "mlp",
+        1000,
+    ),
 }
+GPU_PARTS = {"gpu": "ptr_tables", "rates": "rates"}
+"""Presets that experiments/gpu.sh runs, and their names there."""
 HIDDEN = 32
 """Hidden units of the MLP."""
 
@@ -123,10 +175,8 @@ class Setting(NamedTuple):
     corruption: str
     ratio: float
     epsilon: float
+    rate: float
     seed: int
-
-    def key(self) -> str:
-        return json.dumps(self)
 
 
 class Arm(NamedTuple):
@@ -153,32 +203,34 @@ def most_steps(after: Callable[[int], float], epsilon: float) -> int:
 
 
 @functools.cache
-def arm(method: str, n: int, epsilon: float) -> Arm:
+def arm(method: str, recipe: Recipe, n: int, epsilon: float) -> Arm:
     """The noise and the steps of a method on n examples."""
     from dpml.accounting import pld
     from dpml.ptr import calibrate, distribution
     from dpml.ptr.claim import paper_claim
 
-    q = BATCH / n
-    if method.startswith("TSGD+PTR"):
+    q = recipe.batch / n
+    if method == "TSGD+PTR":
 
         def tested(steps: int) -> float:
-            return distribution.epsilon(q=q, **PTR, steps=steps, delta=DELTA).epsilon
+            return distribution.epsilon(q=q, **recipe.ptr, steps=steps, delta=DELTA).epsilon
 
         steps = most_steps(tested, epsilon)
-        claim = paper_claim(q=q, **PTR, steps=steps, delta=DELTA)
-        return Arm(PTR["sigma"], steps, tested(steps), claim.epsilon, claim.broken)
+        claim = paper_claim(q=q, **recipe.ptr, steps=steps, delta=DELTA)
+        return Arm(recipe.sigma, steps, tested(steps), claim.epsilon, claim.broken)
+    if method.startswith("TSGD+PTR"):
+        return arm("TSGD+PTR", recipe, n, epsilon)
 
     def plain(steps: int, *, sigma: float) -> float:
         return pld.epsilon(q=q, sigma=sigma, steps=steps, delta=DELTA).epsilon
 
+    sigma = recipe.plain_sigma
     if method.endswith("paper"):
-        steps = most_steps(functools.partial(plain, sigma=PAPER_SIGMA), epsilon)
-        return Arm(PAPER_SIGMA, steps, plain(steps, sigma=PAPER_SIGMA), None, None)
-    steps = arm("TSGD+PTR", n, epsilon).steps
-    if method.endswith("aligned"):
-        return Arm(PAPER_SIGMA, steps, plain(steps, sigma=PAPER_SIGMA), None, None)
-    sigma = calibrate.matching_gaussian_sigma(q=q, **PTR, steps=steps, delta=DELTA)
+        steps = most_steps(functools.partial(plain, sigma=sigma), epsilon)
+        return Arm(sigma, steps, plain(steps, sigma=sigma), None, None)
+    steps = arm("TSGD+PTR", recipe, n, epsilon).steps
+    if not method.endswith("aligned"):
+        sigma = calibrate.matching_gaussian_sigma(q=q, **recipe.ptr, steps=steps, delta=DELTA)
     return Arm(sigma, steps, plain(steps, sigma=sigma), None, None)
 
 
@@ -200,7 +252,7 @@ def work(name: str, preset: Preset, device: str) -> Work:
     return Work(x, y, test)
 
 
-def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
+def train(setting: Setting, preset: Preset, given: Work, now: Arm) -> dict[str, Any]:
     """One run: corrupt, train, and what came out."""
     import torch
     from torch.nn import functional
@@ -212,8 +264,7 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
         return functional.cross_entropy(outputs, labels, reduction="none")
 
     x, y, (test_x, test_y) = given
-    n, device, classes = len(x), x.device, CLASSES.get(setting.set, 10)
-    now = arm(setting.method, n, setting.epsilon)
+    n, device, classes, recipe = len(x), x.device, CLASSES.get(setting.set, 10), RECIPES.get(setting.set, Recipe())
     coin = torch.Generator().manual_seed(3000 + setting.seed)
     fraction: dict[str, Any] = {"fraction": setting.ratio, "generator": coin}
     if setting.corruption == "labels":
@@ -238,12 +289,12 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
     elif setting.corruption == "gradient signs":
         faulty = corruption.flipped_gradients(model, losses, x, y, ids=corruption.chosen(n, **fraction))
     wide = setting.method.endswith("wide")
-    clip_norm = WIDE if wide else 1.0
+    clip_norm = WIDE if wide else recipe.clip_norm
     common: dict[str, Any] = {
-        "sampling": Poisson(q=BATCH / n),
+        "sampling": Poisson(q=recipe.batch / n),
         "clip_norm": clip_norm,
         "steps": now.steps,
-        "optimizer": torch.optim.SGD(model.parameters(), lr=preset.rate / clip_norm),
+        "optimizer": torch.optim.SGD(model.parameters(), lr=setting.rate / clip_norm),
         "delta": DELTA,
         "generator": torch.Generator().manual_seed(1000 + setting.seed),
         "trace_every": now.steps,
@@ -252,11 +303,11 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
     }
     started = time.process_time()
     if setting.method.startswith("TSGD+PTR"):
-        moves: dict[str, Any] = {"trim": BATCH // 2, "change": 0} if wide else {"trim": BATCH // 4}
+        moves: dict[str, Any] = {"trim": recipe.batch // 2, "change": 0} if wide else {"trim": recipe.batch // 4}
         rule = trimming.upside_down_trim if setting.method.endswith("appendix") else trimming.next_trim
-        run = tsgd.tsgd_ptr(model, losses, x, y, **PTR, **moves, rule=rule, **common)
+        run = tsgd.tsgd_ptr(model, losses, x, y, **recipe.ptr, **moves, rule=rule, **common)
     elif setting.method.startswith("TSGD"):
-        run = tsgd.tsgd(model, losses, x, y, sigma=now.sigma, trim=BATCH // 4, **common)
+        run = tsgd.tsgd(model, losses, x, y, sigma=now.sigma, trim=recipe.batch // 4, **common)
     else:
         run = dpsgd.dp_sgd(model, losses, x, y, sigma=now.sigma, **common)
     seen = {name: round(float(values[-1]), 4) for name, values in run.trace.other.items() if name != "margin"}
@@ -270,12 +321,13 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
 
 def settings(preset: Preset) -> Iterator[Setting]:
     """All runs, one seed after the other."""
-    for name, epsilons in preset.sets.items():
-        for seed in preset.seeds:
+    for seed in preset.seeds:
+        for name, epsilons in preset.sets.items():
             for kind, ratio in preset.corruptions:
                 for epsilon in epsilons:
-                    for method in METHODS:
-                        yield Setting(name, method, kind, ratio, epsilon, seed)
+                    for method, rate in (*preset.methods, *(preset.first if seed == preset.seeds[0] else ())):
+                        used = RECIPES.get(name, Recipe()).rate if rate is None else rate
+                        yield Setting(name, method, kind, ratio, epsilon, used, seed)
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -305,56 +357,105 @@ def write(into: Path, content: dict[str, Any]) -> None:
     temporary.replace(into)
 
 
-def run(name: str, *, into: Path, device: str = "cpu", seconds: float | None = None) -> dict[str, Any]:
+def command(name: str, device: str) -> str:
+    """What makes a part of the results."""
+    if device == "cuda" and name in GPU_PARTS:
+        return f"bash experiments/gpu.sh {GPU_PARTS[name]}"
+    return f"python3 -m experiments.ptr_tables --preset {name} --device {device}".removesuffix(" --device cpu")
+
+
+class Job(NamedTuple):
+    """A run for one of the processes, and the time after which it is not begun."""
+
+    setting: Setting
+    preset: str
+    device: str
+    arm: Arm
+    end: float | None
+
+
+@functools.lru_cache(maxsize=2)
+def _kept_work(name: str, preset: str, device: str) -> Work:
+    return work(name, PRESETS[preset], device)
+
+
+def _do(job: Job) -> dict[str, Any] | None:
+    """The row of a job; None where there is no time left for it."""
+    import torch
+
+    if job.end is not None and time.time() > job.end:
+        return None
+    torch.set_num_threads(1)
+    given = _kept_work(job.setting.set, job.preset, job.device)
+    return {**job.setting._asdict(), **train(job.setting, PRESETS[job.preset], given, job.arm)}
+
+
+def _rows(jobs: Sequence[Job], processes: int) -> Iterator[dict[str, Any] | None]:
+    """The rows as they come, from this process or from several."""
+    if processes == 1:
+        yield from map(_do, jobs)
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(_do, job) for job in jobs]):
+            yield future.result()
+
+
+def run(
+    name: str, *, into: Path, device: str = "cpu", seconds: float | None = None, processes: int = 1
+) -> dict[str, Any]:
     """Do what is missing in part `name` of the file `into`, and return that part.
 
     After so many seconds no further row is begun.
     """
-    import torch
-
-    torch.set_num_threads(1)
+    end = None if seconds is None else time.time() + seconds
     preset = PRESETS[name]
     content: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
-    chosen = json.loads(json.dumps({**preset._asdict(), "batch": BATCH, "ptr": PTR, "delta": DELTA, "hidden": HIDDEN}))
+    recipes = {on: RECIPES.get(on, Recipe())._asdict() for on in preset.sets}
+    chosen = json.loads(json.dumps({**preset._asdict(), "recipes": recipes, "delta": DELTA, "hidden": HIDDEN}))
+    before = content.get(name, {})
+    same = before.get("settings") == chosen
+    rows: list[dict[str, Any]] = before["rows"] if same else []
+    arms: list[dict[str, Any]] = before["arms"] if same else []
+    place = {setting: i for i, setting in enumerate(settings(preset))}
+    done = {_setting(row) for row in rows}
+    known = {(one["on"], one["method"], one["epsilon"]): Arm(*(one[key] for key in Arm._fields)) for one in arms}
+    here, missing = {}, []
+    for on in preset.sets:
+        try:
+            here[on] = min(len(SETS[on]().train_images), preset.images or sys.maxsize)
+        except data.DataUnavailable:
+            missing.append(on)
     head = {
-        "command": f"python3 -m experiments.ptr_tables --preset {name}" + " --device cuda" * (device == "cuda"),
+        "command": command(name, device),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": machine(device),
         "settings": chosen,
         "adjacency": "add/remove",
         "sampling": "Poisson",
-        "chosen": "the step size was chosen on these images; epsilon does not cover that choice",
-        "missing": [],
+        "chosen": "the step sizes that are not the paper's were chosen on these images; epsilon does not cover that",
+        "missing": missing,
     }
-    before = content.get(name, {})
-    rows = before["rows"] if before.get("settings") == chosen else []
-    arms: list[dict[str, Any]] = before["arms"] if before.get("settings") == chosen else []
-    done = {Setting(*(row[field] for field in Setting._fields)).key() for row in rows}
-    known = {(one["method"], one["on"], one["epsilon"]) for one in arms}
-    works: dict[str, Work | None] = {}
-    end = None if seconds is None else time.monotonic() + seconds
-    todo = list(settings(preset))
-    for setting in tqdm(todo, unit="run", disable=None):
-        if setting.key() in done or (end is not None and time.monotonic() > end):
+    jobs = []
+    for setting in place:
+        if setting.set not in here or setting in done:
             continue
-        if setting.set not in works:
-            try:
-                works[setting.set] = work(setting.set, preset, device)
-            except data.DataUnavailable:
-                works[setting.set] = None
-                head["missing"].append(setting.set)
-        given = works[setting.set]
-        if given is None:
-            continue
-        if (setting.method, setting.set, setting.epsilon) not in known:
-            known.add((setting.method, setting.set, setting.epsilon))
-            spends = arm(setting.method, len(given.x), setting.epsilon)._asdict()
-            arms.append({"method": setting.method, "on": setting.set, "epsilon": setting.epsilon, **spends})
-        rows.append({**setting._asdict(), **train(setting, preset, given)})
-        content[name] = {**head, "arms": arms, "rows": rows}
-        write(into, content)
-    content[name] = {**head, "arms": arms, "rows": rows}
+        key = setting.set, setting.method, setting.epsilon
+        if key not in known:
+            known[key] = arm(setting.method, RECIPES.get(setting.set, Recipe()), here[setting.set], setting.epsilon)
+            on, method, epsilon = key
+            arms.append({"method": method, "on": on, "epsilon": epsilon, **known[key]._asdict()})
+        jobs.append(Job(setting, name, device, known[key], end))
+    for row in tqdm(_rows(jobs, processes), total=len(jobs), unit="run", disable=None):
+        if row is not None:
+            rows.append(row)
+            content[name] = {**head, "arms": arms, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
+            write(into, content)
+    content[name] = {**head, "arms": arms, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
     return dict(content[name])
+
+
+def _setting(row: dict[str, Any]) -> Setting:
+    return Setting(*(row[field] for field in Setting._fields))
 
 
 class Summary(NamedTuple):
@@ -365,6 +466,7 @@ class Summary(NamedTuple):
     corruption: str
     ratio: float
     epsilon: float
+    rate: float
     accuracies: tuple[float, ...]
     spent: float
     passed: float | None
@@ -395,12 +497,11 @@ def summaries(rows: list[dict[str, Any]]) -> list[Summary]:
         return float(np.mean([row[name] for row in found])) if name in found[0] else None
 
     made = []
-    for (on, method, kind, ratio, epsilon), found in groups.items():
+    for key, found in groups.items():
         accuracies = tuple(row["accuracy"] for row in found)
         spent = max(row["spent"] for row in found)
-        made.append(
-            Summary(on, method, kind, ratio, epsilon, accuracies, spent, mean(found, "passed"), mean(found, "trim"))
-        )
+        seen = mean(found, "passed"), mean(found, "trim")
+        made.append(Summary(*(*key, accuracies, spent, *seen)))
     return made
 
 
@@ -420,7 +521,7 @@ def tables(part: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[st
         for one in part["arms"]
     ]
     head = ["Set", "Method", "σ", "Steps", "ε", "Formula of Theorem 4.4", "Its broken condition"]
-    note = f"ε at δ = {DELTA:g} by the tight accountants, add/remove, Poisson batches of expected size {BATCH}."
+    note = f"ε at δ = {DELTA:g} by the tight accountants, add/remove, Poisson batches."
     found.append(("What each method spends", note, head, spends))
     known = summaries(part["rows"])
     for name, epsilon in dict.fromkeys((one.set, one.epsilon) for one in known):
@@ -432,15 +533,16 @@ def tables(part: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[st
                 [
                     NAMES[one.corruption] + (f", {one.ratio:.0%}" if one.ratio else ""),
                     one.label,
+                    f"{one.rate:g}",
                     f"{one.spent:.2f}",
                     f"{100 * one.mean:.1f}{spread}",
+                    str(len(one.accuracies)),
                     "" if one.passed is None else f"{one.passed:.0%}",
                     "" if one.trim is None else f"{one.trim:.0f}",
                 ]
             )
-        seeds = max(len(one.accuracies) for one in here)
-        note = f"Accuracy on clean test images, mean ± standard deviation over {seeds} seeds."
-        head = ["Corruption", "Method", "ε", "Accuracy, %", "Tests passed", "F, mean"]
+        note = "Accuracy on clean test images, mean ± standard deviation over the seeds."
+        head = ["Corruption", "Method", "Rate", "ε", "Accuracy, %", "Seeds", "Tests passed", "F, mean"]
         found.append((f"{name}, ε = {epsilon:g}", note, head, lines))
     return found
 
@@ -451,8 +553,10 @@ def main() -> int:
     parser.add_argument("--into", type=Path, default=RESULTS, help="the file for the results")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--seconds", type=float, default=None, help="begin no row after so many seconds")
+    parser.add_argument("--processes", type=int, default=1, help="as many runs at a time")
     given = parser.parse_args()
-    part = run(given.preset, into=given.into, device=given.device, seconds=given.seconds)
+    limits = {"seconds": given.seconds, "processes": given.processes}
+    part = run(given.preset, into=given.into, device=given.device, **limits)
     for title, note, head, lines in tables(part):
         print(f"\n{title}. {note}\n" + "\n".join(" | ".join(cells) for cells in [head, *lines]))
     return 0

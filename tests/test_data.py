@@ -483,6 +483,33 @@ def test_a_damaged_file_in_the_given_folder(cache, small, tmp_path):
     assert NAMES[0] in message and "is damaged" not in message, "what has a whole twin is no reason"
 
 
+def test_unpacked_files_serve_too(monkeypatch, cache, small, tmp_path):
+    images, contents, _ = small
+    raw = {name: gzip.decompress(content) for name, content in contents.items()}
+    packed = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    files = tuple(_published.File(name, (packed[name],), hashlib.sha256(raw[name]).hexdigest()) for name in raw)
+    monkeypatch.setattr(_published, "MNIST", _published.MNIST._replace(files=files))
+    folder = tmp_path / "raw"
+    fill(folder, {name.removesuffix(".gz"): content for name, content in raw.items()})
+    assert equal(data.mnist(folder), images)
+    bad = folder / NAMES[0].removesuffix(".gz")
+    bad.write_bytes(raw[NAMES[0]][:-1])
+    message = refusal(data.mnist, folder)
+    assert f"{bad} is not the MNIST file" in message and f"expected {files[0].unpacked}." in message
+    fill(folder, {NAMES[0]: contents[NAMES[0]]})
+    assert equal(data.mnist(folder), images), "the packed one serves instead"
+
+
+def test_the_checksums_of_unpacked_files():
+    """Each set of IDX files has one for every file; those of Fashion-MNIST are checked where Debian's package is."""
+    for source in (_published.FASHION_MNIST, _published.MNIST):
+        assert all(len(file.unpacked) == 64 for file in source.files)
+    if DEBIAN.is_dir():
+        for file in _published.FASHION_MNIST.files:
+            content = gzip.decompress((DEBIAN / file.name).read_bytes())
+            assert hashlib.sha256(content).hexdigest() == file.unpacked
+
+
 @pytest.mark.parametrize("package", ["pooch", "tqdm"])
 def test_a_missing_package_is_named(monkeypatch, cache, small, package):
     monkeypatch.setitem(sys.modules, package, None)

@@ -8,7 +8,8 @@ r"""Images to learn from, and neighbouring datasets.
 3. your data folder: the environment variable ``DPML_DATA``, else ``~/.cache/dpml``,
 4. the internet, through pooch, into your data folder.
 
-A file counts only when its SHA-256 is the published one. It is downloaded under a temporary name and gets its
+A file counts only when its SHA-256 is the published one; those of MNIST and Fashion-MNIST may lie there unpacked,
+under their names without ``.gz``. It is downloaded under a temporary name and gets its
 own name after that check, so a broken download never passes for data.
 
 The data folder has one subfolder for each set: ``fashion-mnist``, ``mnist``, ``emnist`` and ``cifar-10``. For

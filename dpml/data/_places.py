@@ -21,9 +21,10 @@ def find(source: Source, *, folder: str | os.PathLike[str] | None) -> list[Path]
     for file in source.files:
         path, damaged = _whole(file, places=given)
         if damaged:  # you pointed here: say so, rather than look elsewhere
+            expected = " or ".join(dict(file.forms())[damaged[0].name])
             raise DataUnavailable(
                 f"{damaged[0]} is not the {source.title} file of that name, or it is damaged: its sha256 is "
-                f"{sha256(damaged[0])}, expected {' or '.join(file.sha256)}."
+                f"{sha256(damaged[0])}, expected {expected}."
             )
         if path is None:
             path, damaged = _whole(file, places=[*source.system, cache])
@@ -48,11 +49,13 @@ def find(source: Source, *, folder: str | os.PathLike[str] | None) -> list[Path]
 def _whole(file: File, *, places: Iterable[Path]) -> tuple[Path | None, Sequence[Path]]:
     """The first whole copy of `file`; where there is none, None and the damaged copies."""
     damaged = []
-    for path in (place / file.name for place in places):
-        if path.is_file():
-            if sha256(path) in file.sha256:
-                return path, ()
-            damaged.append(path)
+    for place in places:
+        for name, checksums in file.forms():
+            path = place / name
+            if path.is_file():
+                if sha256(path) in checksums:
+                    return path, ()
+                damaged.append(path)
     return None, damaged
 
 

@@ -23,9 +23,13 @@ from dpml.data.images import DataUnavailable, Images
 
 
 def idx_files(paths: Sequence[Path]) -> Images:
-    """Images of 10 classes from four gzipped IDX files, in the order of the fields of Images."""
+    """Images of 10 classes from four IDX files, gzipped or not, in the order of the fields of Images."""
     shapes = ((28, 28), (), (28, 28), ())
-    arrays = [_idx(path.read_bytes(), name=str(path), shape=shape) for path, shape in zip(paths, shapes, strict=True)]
+    arrays = []
+    for path, shape in zip(paths, shapes, strict=True):
+        content = path.read_bytes()
+        raw = _unpacked(content, name=str(path)) if path.suffix == ".gz" else content
+        arrays.append(_idx(raw, name=str(path), shape=shape))
     return _matched(Images(*arrays), n_classes=10, name=str(paths[0].parent))
 
 
@@ -36,10 +40,12 @@ def emnist_letters(path: Path) -> Images:
         with zipfile.ZipFile(path) as archive:
             for part in ("train", "test"):
                 name = f"gzip/emnist-letters-{part}-images-idx3-ubyte.gz"
-                transposed = _idx(archive.read(name), name=f"{name} in {path}", shape=(28, 28))
+                where = f"{name} in {path}"
+                transposed = _idx(_unpacked(archive.read(name), name=where), name=where, shape=(28, 28))
                 arrays.append(np.ascontiguousarray(transposed.transpose(0, 2, 1)))
                 name = f"gzip/emnist-letters-{part}-labels-idx1-ubyte.gz"
-                labels = _idx(archive.read(name), name=f"{name} in {path}", shape=())
+                where = f"{name} in {path}"
+                labels = _idx(_unpacked(archive.read(name), name=where), name=where, shape=())
                 if not np.all((labels >= 1) & (labels <= 26)):
                     raise DataUnavailable(f"{name} in {path} holds a label outside 1 to 26")
                 arrays.append(labels - np.uint8(1))
@@ -68,16 +74,20 @@ def cifar10(path: Path) -> Images:
     return _matched(Images(np.concatenate(images), np.concatenate(labels), *test), n_classes=10, name=str(path))
 
 
-def _idx(packed: bytes, *, name: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The array of a gzipped IDX file of bytes whose records have this shape.
+def _unpacked(packed: bytes, *, name: str) -> bytes:
+    """What is in a gzip file."""
+    try:
+        return gzip.decompress(packed)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataUnavailable(f"{name} is not a whole gzip file: {error}") from error
+
+
+def _idx(raw: bytes, *, name: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """The array of an IDX file of bytes whose records have this shape.
 
     IDX: two zero bytes, the type (8: uint8), the number of axes, the length of each axis as a big-endian
     32-bit integer, then the elements.
     """
-    try:
-        raw = gzip.decompress(packed)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataUnavailable(f"{name} is not a whole gzip file: {error}") from error
     axes = 1 + len(shape)
     start = 4 + 4 * axes
     if raw[:4] != bytes((0, 0, 8, axes)) or len(raw) < start:

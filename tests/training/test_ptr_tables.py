@@ -39,7 +39,8 @@ def tiny(tmp_path_factory):
 
 def test_the_tiny_preset(tiny):
     preset = experiment.PRESETS["tiny"]
-    assert len(tiny["rows"]) == len(preset.corruptions) * len(preset.seeds) * len(experiment.METHODS)
+    runs = len(preset.seeds) * len(preset.methods) + len(preset.first)
+    assert len(tiny["rows"]) == len(preset.corruptions) * runs
     for row in tiny["rows"]:
         assert 0.0 <= row["accuracy"] <= 1.0
         assert row["spent"] <= row["epsilon"] or row["method"].endswith("aligned")
@@ -51,7 +52,16 @@ def test_the_tiny_preset(tiny):
 
 
 def test_a_test_that_never_passes_is_called_what_it_is():
-    row = {"set": "s", "corruption": "none", "ratio": 0.0, "epsilon": 1.0, "accuracy": 0.5, "spent": 1.0, "trim": 3.0}
+    row = {
+        "set": "s",
+        "corruption": "none",
+        "ratio": 0.0,
+        "epsilon": 1.0,
+        "rate": 1.0,
+        "accuracy": 0.5,
+        "spent": 1.0,
+        "trim": 3.0,
+    }
     rows = [
         {**row, "method": "A", "seed": 0, "passed": 0.04},
         {**row, "method": "A", "seed": 1, "passed": 0.05},
@@ -89,7 +99,7 @@ def test_the_recorded_epsilons_are_right():
     for one in PART["arms"]:
         given = {"q": 256 / 10_000, "sigma": one["sigma"], "steps": one["steps"], "delta": 1e-5}
         if one["method"].startswith("TSGD+PTR"):
-            bounds = distribution.epsilon_bounds(**{**experiment.PTR, **given})
+            bounds = distribution.epsilon_bounds(**{**experiment.Recipe().ptr, **given})
             assert "Theorem 4.4 holds only there" in one["broken"]
             assert one["claimed"] > 1.3 * one["spent"]
         else:
