@@ -215,7 +215,7 @@ def randomized_response_subsampled(*, epsilon: float, q: float) -> tuple[float, 
         ValueError: if epsilon is not in [0, 700] (beyond, the smaller probability underflows) or q not in [0, 1].
 
     Source: own construction for the lecture's slide "Privacy amplification by sub-sampling"; Balle, Barthe and
-    Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, section 4, show tightness in general.
+    Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, show by lower bounds that it is tight in general.
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0, 700.0)
     q = arguments.probability("q", q)

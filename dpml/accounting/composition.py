@@ -140,8 +140,8 @@ def group_privacy(*, epsilon: float, delta: float, size: int) -> Guarantee:
             epsilon exceeds the range of floats.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Theorem 2.2 for delta = 0;
-    S. Vadhan, "The complexity of differential privacy" (2017), Lemma 2.2, has delta' = size e^(size epsilon) delta,
-    which the geometric series in the proof above sharpens.
+    S. Vadhan, "The complexity of differential privacy" (2017), on group privacy, has delta' = size e^(size epsilon)
+    delta, which the geometric series in the proof above sharpens.
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.probability("delta", delta)

@@ -159,7 +159,8 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
             result exceeds the range of floats.
 
     Source: Mironov, Talwar and Zhang, "Rényi differential privacy of the sampled Gaussian mechanism" (2019), section 3;
-    Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition 12.
+    Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition 12
+    of arXiv:2004.00010v4.
     """
     q = arguments.probability("q", q)
     sigma = arguments.real("sigma", sigma, 0.0)

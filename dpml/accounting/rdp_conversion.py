@@ -55,7 +55,8 @@ def conversion_improved(order: ArrayLike, *, rdp: ArrayLike, delta: float) -> ND
     Raises:
         ValueError: if an order is not in (1, inf), an rdp not in [0, inf), or delta not in [0, 1].
 
-    Source: Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition 12.
+    Source: Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition
+    12 of arXiv:2004.00010v4.
     """
     a, r, slack = _conversion(order, rdp, delta)
     return np.maximum(0.0, r + np.log1p(-1.0 / a) + (slack - np.log(a)) / (a - 1.0))[()]

@@ -52,9 +52,9 @@ def fnr_lower_bound(fpr: ArrayLike, *, epsilon: float, delta: float) -> NDArray[
     Raises:
         ValueError: if fpr or delta is not in [0, 1] or epsilon not in [0, inf).
 
-    Source: P. Kairouz, S. Oh and P. Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem
-    2.1, which has both directions; L. Wasserman and S. Zhou, "A statistical framework for differential privacy", JASA
-    105 (2010), Theorem 2.4, has the limit on every test for delta = 0.
+    Source: P. Kairouz, S. Oh and P. Viswanath, "The composition theorem for differential privacy", ICML 2015, whose
+    privacy region has both directions; L. Wasserman and S. Zhou, "A statistical framework for differential privacy",
+    JASA 105 (2010), has the limit on every test for delta = 0.
     """
     alpha = arguments.array("fpr", fpr, low=0.0, high=1.0)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
@@ -88,8 +88,8 @@ def laplace_fnr(fpr: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     Raises:
         ValueError: if fpr is not in [0, 1] or scale not in (0, inf).
 
-    Source: J. Dong, A. Roth and W. J. Su, "Gaussian differential privacy", JRSS B 84 (2022), appendix; derived
-    from the two distribution functions.
+    Source: J. Dong, A. Roth and W. J. Su, "Gaussian differential privacy", JRSS B 84 (2022), for trade-off
+    functions; derived from the two distribution functions.
     """
     alpha = arguments.array("fpr", fpr, low=0.0, high=1.0)
     scale = arguments.real("scale", scale, 0.0, low_open=True)

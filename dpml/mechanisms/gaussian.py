@@ -88,7 +88,7 @@ def gaussian_loss(y: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
         ValueError: if y is not finite, or sigma not in [1e-100, inf): the loss must stay within floats.
 
     Source: the lecture, slide "Moments Accountant", definition of the privacy loss; Balle and Wang, "Improving
-    the Gaussian mechanism for differential privacy", ICML 2018, Lemma 3.
+    the Gaussian mechanism for differential privacy", ICML 2018, on the law of the loss.
     """
     points = arguments.array("y", y, low=-1e100, high=1e100)
     sigma = arguments.real("sigma", sigma, 1e-100)

@@ -102,7 +102,7 @@ def laplace_delta(*, scale: float, epsilon: float) -> float:
     Raises:
         ValueError: if scale is not in (0, inf) or epsilon not in [0, inf).
 
-    Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, section 2,
+    Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, section 3,
     privacy profile of the Laplace mechanism; proved at the head of this module.
     """
     scale = arguments.real("scale", scale, 0.0, low_open=True)

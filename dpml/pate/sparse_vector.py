@@ -162,8 +162,8 @@ def m_svec(
         ValueError: if distances are not integers >= 0, as many as labels, there are none, cutoff is not an integer in
             [1, m], epsilon is not in (0, 600], delta is not in (0, 1), or rng is not a Generator.
 
-    Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018, Algorithm 4, as
-    corrected here; the lecture, "M_svec: privacy via sparse vector".
+    Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018, as corrected
+    here; the lecture, "M_svec: privacy via sparse vector".
     Printed: a counter q is set but c is used; lambda is multiplied by epsilon; M_stab is called with epsilon = 1/2
         lambda, which reads as lambda/2; M_stab computes a threshold of its own, so that the noisy one is never used;
         the loop runs while c <= Q; the output is the last value; the composition takes log(1/delta), and the delta of

@@ -157,7 +157,8 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
         ValueError: if epsilon is not in (0, 600], delta is not in (0, 1), cutoff is not an integer in [1, 1e6], queries
             is not an integer in [cutoff, 1e9], or if `m_svec_guarantee` does not confirm epsilon.
 
-    Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018, Algorithm 4.
+    Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018; the lecture,
+    "M_svec: privacy via sparse vector" (step 1).
     Printed: lambda = sqrt(32 Q log(1/delta)) epsilon.
     Implemented: divided by epsilon, and log(2/delta), since half of delta is for the composition. At epsilon = 0.1,
         Q = 1, delta = 1e-5 that is 197.6 for 1.92; with 1.92 a single query has a delta of 0.042.

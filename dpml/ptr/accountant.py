@@ -46,7 +46,7 @@ def epsilon_by_rdp(
             floats.
 
     Source: own derivation in `dpml.ptr.exact`; Canonne, Kamath and Steinke, "The discrete Gaussian for differential
-    privacy", NeurIPS 2020, Proposition 12, for the conversion.
+    privacy", NeurIPS 2020, Proposition 12 of arXiv:2004.00010v4, for the conversion.
     """
     q, given, steps, delta = _checked(q, sigma, tau, scale, delta0, steps, delta)
 

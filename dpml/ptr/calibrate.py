@@ -90,8 +90,8 @@ def matching_gaussian_sigma(
         ValueError: if delta is not in [1e-250, 1]; otherwise as `dpml.ptr.distribution.epsilon`, or as
             `dpml.accounting.pld.noise_multiplier` where epsilon is out of its range.
 
-    Source: definition; the PTR paper (Wang et al., NeurIPS 2022), section 6, which compares at sigma 1.1 against 0.7
-    as equals; by these distributions 1.1 matches 0.85 there.
+    Source: definition; the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.3, which compares at sigma 1.1
+    against 0.7 as equals; by these distributions 1.1 matches 0.85 there.
     """
     arguments.real("delta", delta, 0.0, 1.0, low_open=True)
     found = tight_epsilon(q=q, sigma=sigma, tau=tau, scale=scale, delta0=delta0, steps=steps, delta=delta)

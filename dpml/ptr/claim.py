@@ -41,7 +41,7 @@ def paper_claim(*, q: float, sigma: float, tau: float, scale: float, delta0: flo
         ValueError: if q is not in (0, 1), sigma not in (0, inf), tau not in (0, 1], scale not in [0.01, 1e6], delta0
             not in (0, 1/2], steps not an integer >= 1 or delta not in (0, 1).
 
-    Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.4 and section 6; Canonne, Kamath and Steinke 2020.
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.4; Canonne, Kamath and Steinke 2020.
     """
     steps = arguments.integer("steps", steps, 1)
     delta = arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)

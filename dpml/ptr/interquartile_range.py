@@ -46,7 +46,7 @@ def interquartile_range(values: ArrayLike, *, low: float, high: float) -> float:
     Raises:
         ValueError: if values is not a list of finite numbers, low is not finite, or high not in (low, inf).
 
-    Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009, section 3; definition.
+    Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; definition.
     """
     x = clipped(values, low, high)
     m = x.size - 2

@@ -42,7 +42,7 @@ def median(values: ArrayLike, *, low: float, high: float) -> float:
     Raises:
         ValueError: if values is not a list of finite numbers, low is not finite, or high not in (low, inf).
 
-    Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009, section 4; definition of the median.
+    Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; definition of the median.
     """
     x = clipped(values, low, high)
     m = x.size - 2
@@ -55,8 +55,8 @@ def median_sensitivity(*, low: float, high: float) -> float:
     Raises:
         ValueError: if low is not finite or high not in (low, inf).
 
-    Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling", STOC 2007, section 3.1, where the
-    middle element is taken and the value is the range; proved at the head of this module.
+    Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling", STOC 2007, where the middle
+    element is taken and the value is the range; proved at the head of this module.
     """
     low, high = ends(low, high)
     return high / 2.0 - low / 2.0
@@ -68,8 +68,8 @@ def median_local_sensitivity(values: ArrayLike, *, low: float, high: float) -> f
     Raises:
         ValueError: if values is not a list of finite numbers, low is not finite, or high not in (low, inf).
 
-    Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling", STOC 2007, section 3.1; here for
-    add/remove neighbours and the mean of the middle two, proved at the head of this module.
+    Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling", STOC 2007; here for add/remove
+    neighbours and the mean of the middle two, proved at the head of this module.
     """
     x = clipped(values, low, high)
     m = x.size - 2

@@ -159,7 +159,7 @@ def propose_test_refuse(
         ValueError: if f2 is not finite, margin not a whole number >= 0 or inf, tau, sigma or scale not in (0, inf),
             delta0 not in (0, 1/2], rng not a Generator, or sigma tau or the noisy value exceeds the range of floats.
 
-    Source: Dwork and Roth, "The algorithmic foundations of differential privacy", section 7.2; the PTR paper (Wang et
+    Source: Dwork and Roth, "The algorithmic foundations of differential privacy", chapter 7; the PTR paper (Wang et
     al., NeurIPS 2022), Remark 4.1 (1).
     """
     robust = arguments.array("f2", f2)

@@ -76,7 +76,7 @@ def private_median(
             (high - low)/2), sigma or scale not in (0, inf), delta0 not in (0, 1/2], or rng not a Generator.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1; Dwork and Lei, "Differential privacy and robust
-    statistics", STOC 2009, section 4.
+    statistics", STOC 2009.
     """
     value = median(values, low=low, high=high)
     margin = median_safety_margin(values, tau=tau, low=low, high=high)
@@ -108,7 +108,7 @@ def private_trimmed_mean(
             1/2], or rng not a Generator.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1; Dwork and Lei, "Differential privacy and robust
-    statistics", STOC 2009, section 4.
+    statistics", STOC 2009.
     """
     value = trimmed_mean(values, trim=trim, low=low, high=high)
     margin = trimmed_mean_safety_margin(values, tau=tau, trim=trim, low=low, high=high)
@@ -138,7 +138,7 @@ def private_interquartile_range(
             high - low), sigma or scale not in (0, inf), delta0 not in (0, 1/2], or rng not a Generator.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1; Dwork and Lei, "Differential privacy and robust
-    statistics", STOC 2009, section 3.
+    statistics", STOC 2009.
     """
     value = interquartile_range(values, low=low, high=high)
     margin = interquartile_range_safety_margin(values, tau=tau, low=low, high=high)

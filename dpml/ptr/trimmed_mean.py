@@ -50,7 +50,7 @@ def trimmed_mean(values: ArrayLike, *, trim: int, low: float, high: float) -> fl
         ValueError: if values is not a list of finite numbers, trim not an integer in [0, 1000], low is not finite,
             or high not in (low, inf).
 
-    Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009, section 4; definition.
+    Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; definition.
     """
     x = clipped(values, low, high)[1:-1]
     trim = arguments.integer("trim", trim, 0, MOST)

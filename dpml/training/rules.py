@@ -69,7 +69,7 @@ class LogicalBatchRule:
     first the `state` given here), `generator` the source of its own noise, on the device of the norms. It is called in
     every step, with no norms where the batch is empty, and returns a `Decision`.
 
-    Source: Wang et al., "Renyi differential privacy of propose-test-release and applications to private and robust
+    Source: Wang et al., "Rényi differential privacy of propose-test-release and applications to private and robust
     machine learning", NeurIPS 2022, Algorithm 2, in this form.
     """
 

@@ -61,7 +61,7 @@ def trimming_rule(*, sigma: float, clip_norm: float, trim: int) -> LogicalBatchR
     Raises:
         ValueError: if sigma is not in [0, inf), clip_norm not in (0, inf), or trim not an integer >= 0.
 
-    Source: the PTR paper (Wang et al., NeurIPS 2022), section 6, "TSGD + Gaussian".
+    Source: the PTR paper (Wang et al., NeurIPS 2022), section 5.1, "TSGD + Gaussian".
     """
     sigma = arguments.real("sigma", sigma, 0.0)
     clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)

@@ -87,7 +87,7 @@ def tsgd(
         Interrupted: as `dp_sgd`.
         Diverged: as `dp_sgd`.
 
-    Source: the PTR paper (Wang et al., NeurIPS 2022), section 6, "TSGD + Gaussian".
+    Source: the PTR paper (Wang et al., NeurIPS 2022), section 5.1, "TSGD + Gaussian".
     """
     drawn = sampler("sampling", sampling)
     trim = _trim("trim", trim, drawn, x)

@@ -77,7 +77,7 @@ def gaussian(*, sigma: float) -> Loss:
     Raises:
         ValueError: if sigma is not in [0.04, 1e6].
 
-    Source: Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Lemma 3.
+    Source: Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018.
     """
     return Loss((_pair.gaussian(1.0 / arguments.real("sigma", sigma, 0.04, 1e6)),))
 
@@ -102,7 +102,7 @@ def randomized_response(*, epsilon: float) -> Loss:
     Raises:
         ValueError: if epsilon is not in [1e-6, 100].
 
-    Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", ICML 2015, section 3.
+    Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", ICML 2015.
     """
     return Loss((_pair.two_answers(arguments.real("epsilon", epsilon, 1e-6, 100.0), 0.0),))
 
@@ -116,7 +116,7 @@ def approximate(*, epsilon: float, delta: float) -> Loss:
         ValueError: if epsilon is not in [1e-6, 100] or delta not in [0, 1).
 
     Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem 3.3
-    and section 3.
+    and its proof.
     """
     epsilon = arguments.real("epsilon", epsilon, 1e-6, 100.0)
     delta = arguments.real("delta", delta, 0.0, 1.0, high_open=True)
