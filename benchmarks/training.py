@@ -47,6 +47,7 @@ PEERS = {
     "opacus ExpandedWeights": "ew",
     "opacus ghost clipping": "ghost",
 }
+DPSGD, TRIMMED = "DP-SGD", "TSGD+PTR"
 CASES = [("mlp", 256), ("mlp", 1024), ("cnn", 256), ("cnn", 1024)]
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**31), "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": "0"}
 CLIP_NORM = 1.0
@@ -166,6 +167,29 @@ def stacked(x: torch.Tensor, y: torch.Tensor) -> Step:
     return step
 
 
+def released(model: nn.Module, x: torch.Tensor, y: torch.Tensor, rule: Any) -> Step:
+    """The noisy sum of a step under a rule of dpml."""
+    from dpml.training import rules
+    from dpml.training.per_example import PerExample
+
+    parameters, ids = dict(model.named_parameters()), torch.arange(len(x))
+    generator = torch.Generator().manual_seed(0)
+    state = {} if isinstance(rule, rules.PerExampleRule) else dict(rule.state)
+
+    def step() -> torch.Tensor:
+        found = rules.weighted_sum(
+            [PerExample(model, losses, x, y)],
+            rule=rule,
+            parameters=parameters,
+            ids=ids,
+            state=state,
+            generator=generator,
+        )
+        return torch.empty_like(found.sum).normal_(generator=generator).mul_(found.noise).add_(found.sum)
+
+    return step
+
+
 def contestants(name: str, size: int, device: torch.device, peers: Sequence[str]) -> dict[str, Step]:
     """Every contestant of a case, each with a model of its own."""
     x, y = batch(size, device)
@@ -230,6 +254,23 @@ def time_stacked(size: int, threads: int, seconds: float) -> dict[str, Any]:
 
     clock = time.process_time if threads == 1 else time.perf_counter
     return {"seconds": interleaved({PLAIN: one_by_one, OURS: stacked(x, y)}, seconds, clock), "differences": {}}
+
+
+def time_robust(name: str, size: int, threads: int, seconds: float) -> dict[str, Any]:
+    """A step of trimmed SGD with propose-test-release against one of DP-SGD, noise included."""
+    from dpml.training import trimming, weights
+    from dpml.training.rules import PerExampleRule
+
+    torch.set_num_threads(threads)
+    x, y = batch(size, torch.device("cpu"))
+    ptr = {"sigma": 1.1, "clip_norm": CLIP_NORM, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
+    rules = {
+        DPSGD: PerExampleRule(lambda norms: weights.clip(norms, clip_norm=CLIP_NORM), 1.1),
+        TRIMMED: trimming.testing_rule(**ptr, trim=size // 4, change=round(0.02 * size), most=size),
+    }
+    steps = {title: released(network(name, torch.device("cpu")), x, y, rule) for title, rule in rules.items()}
+    clock = time.process_time if threads == 1 else time.perf_counter
+    return {"seconds": interleaved(steps, seconds, clock), "differences": {}}
 
 
 def peak_memory(name: str, size: int, title: str) -> float:
@@ -322,6 +363,10 @@ def goals(rows: Sequence[dict[str, Any]]) -> list[Goal]:
         found.append(at_most(text, memory[OURS] / memory[PLAIN], 1.1))
     measured = ratio_to_plain(rows, "stacked cpu", f"mlp 256, {STACKED} models")
     found.append(at_most("Eight stacked private MLPs over eight without privacy, one by one", measured, 0.9))
+    for case in ("mlp 256", "cnn 256"):
+        seconds = row_of(rows, "robust cpu", case)[0]["seconds"]
+        text = f"Step of TSGD+PTR over that of DP-SGD, {case.replace(' ', ', batch ')}"
+        found.append(at_most(text, seconds[TRIMMED] / seconds[DPSGD], 1.05))
     worst = max(value for row in rows for value in row.get("differences", {}).values())
     found.append(at_most("Relative difference between the sums of opacus and dpml", worst, 1e-5))
     return found
@@ -332,6 +377,7 @@ TITLES = {
     "wall": "Time of a step, two threads",
     "stacked cpu": "Eight MLPs at once, processor time, one thread",
     "stacked wall": "Eight MLPs at once, time, two threads",
+    "robust cpu": "Trimmed SGD with propose-test-release, processor time, one thread",
     "memory": "Peak memory of a step, over model and data",
 }
 NOTES = {
@@ -340,6 +386,7 @@ NOTES = {
     "wall": "The same on two threads, by the clock on the wall; other work on the machine disturbs it more.",
     "stacked cpu": "Eight private networks in one stack against eight networks without privacy, one after another.",
     "stacked wall": "The same on two threads, by the clock on the wall.",
+    "robust cpu": "Norms, test, weights, sum and noise; in brackets: times the step of DP-SGD, its noise included.",
     "memory": "Each contestant in a process of its own, one thread.",
 }
 
@@ -357,9 +404,9 @@ def tables(record: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[
         for row in chosen:
             cells = [row["case"] + (", memory kept" if row.get("keeps_memory") else "")]
             for name in names:
-                value, base = row[key][name], row[key][PLAIN]
+                value, base = row[key][name], row[key][names[0]]
                 shown = f"{value:.3g} MiB" if task == "memory" else f"{1e3 * value:.3g} ms"
-                cells.append(shown if name == PLAIN else f"{shown} ({value / base:.3g}×)")
+                cells.append(shown if name == names[0] else f"{shown} ({value / base:.3g}×)")
             lines.append(cells)
         found.append((title, NOTES[task], ["Model, batch", *names], lines))
     return found
@@ -400,6 +447,9 @@ def measure(seconds: float) -> list[dict[str, Any]]:
     for task, threads in (("stacked cpu", 1), ("stacked wall", 2)):
         answer = in_a_process(["--time", "stacked", "256", str(threads), str(seconds)], {})
         add({"task": task, "case": f"mlp 256, {STACKED} models", **answer})
+    for name in ("mlp", "cnn"):
+        answer = in_a_process(["--time", f"robust {name}", "256", "1", str(seconds)], {})
+        add({"task": "robust cpu", "case": f"{name} 256", **answer})
     for name, size in CASES:
         used = {
             title: in_a_process(["--memory", name, str(size), title], {"MALLOC_MMAP_THRESHOLD_": "65536"})
@@ -421,6 +471,8 @@ def main() -> None:
         name, size, threads, seconds = options.time
         if name == "stacked":
             answer: Any = time_stacked(int(size), int(threads), float(seconds))
+        elif name.startswith("robust "):
+            answer = time_robust(name.removeprefix("robust "), int(size), int(threads), float(seconds))
         else:
             answer = time_case(name, int(size), int(threads), float(seconds))
         print(json.dumps(answer))
