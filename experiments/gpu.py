@@ -181,6 +181,7 @@ def step(name: str, size: int, title: str, preset: Preset) -> dict[str, Any]:
 def run(name: str, size: int, mechanism: str, preset: Preset) -> dict[str, Any]:
     """Milliseconds of a step in a run of a mechanism, the data on the device, after some steps to warm up."""
     bench, device = benchmark(), torch.device(preset.device)
+    allow_tf32(False)
     x, y = bench.batch(10_000 if preset.device == "cuda" else 40, device)
     private: dict[str, Any] = {"sigma": 1.0, "clip_norm": 1.0, "delta": 1e-5}
     tested: dict[str, Any] = {"tau": 0.5, "scale": 1.0, "delta0": 1e-8, "trim": size // 4}
@@ -220,6 +221,7 @@ def run(name: str, size: int, mechanism: str, preset: Preset) -> dict[str, Any]:
 def stacked(size: int, count: int, preset: Preset) -> dict[str, Any]:
     """Time and memory of a step of several private MLPs at once."""
     bench, device = benchmark(), torch.device(preset.device)
+    allow_tf32(False)
     x, y = bench.batch(size, device)
     several = [models.mlp(generator=torch.Generator().manual_seed(seed)).to(device) for seed in range(count)]
     together, pixels = stack(several), x.flatten(1)

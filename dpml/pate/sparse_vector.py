@@ -53,8 +53,8 @@ def above_threshold(
     neighbouring relation of the sensitivity.
 
     Raises:
-        ValueError: if stream does not hold finite numbers, threshold is not finite, epsilon is not in (0, 600], or rng
-            is not a Generator. An iterator is checked as it is read.
+        ValueError: if stream does not hold finite numbers, threshold is not finite, epsilon is not in [1e-300, 600], or
+            rng is not a Generator. An iterator is checked as it is read.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Algorithm 1 and Theorem 3.23; the
     lecture, "Recap: Above Threshold". The lecture's summary of it names the noise of the queries only.
@@ -78,8 +78,8 @@ def sparse(
 
     Raises:
         ValueError: if stream does not hold finite numbers, threshold is not finite, cutoff is not an integer in
-            [1, 1e6] or more than the number of queries where that is known, epsilon is not in (0, 600], delta is not
-            in [0, 1), or rng is not a Generator.
+            [1, 1e6] or more than the number of queries where that is known, epsilon is not in [1e-300, 600], delta is
+            not in [0, 1), or rng is not a Generator.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Algorithm 2, with the noise that
     optimal composition allows; the lecture, "Sparse Vector Mechanism" (its noise: `sparse_scale_classic`).
@@ -160,7 +160,7 @@ def m_svec(
 
     Raises:
         ValueError: if distances are not integers >= 0, as many as labels, there are none, cutoff is not an integer in
-            [1, m], epsilon is not in (0, 600], delta is not in (0, 1), or rng is not a Generator.
+            [1, m], epsilon is not in [1e-300, 600], delta is not in (0, 1), or rng is not a Generator.
 
     Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018, as corrected
     here; the lecture, "M_svec: privacy via sparse vector".

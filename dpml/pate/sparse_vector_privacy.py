@@ -69,7 +69,7 @@ def sparse_scale(*, epsilon: float, delta: float, cutoff: int) -> float:
     """Return the least threshold scale at which `cutoff` runs are (epsilon, delta)-private: optimal composition.
 
     Raises:
-        ValueError: if epsilon is not in (0, 600], delta is not in [0, 1), or cutoff is not an integer in [1, 1e6].
+        ValueError: if epsilon is not in [1e-300, 600], delta is not in [0, 1), or cutoff is not an integer in [1, 1e6].
 
     Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem 3.3.
     """
@@ -92,8 +92,8 @@ def sparse_scale_classic(*, epsilon: float, delta: float, cutoff: int) -> float:
     constant 32 leaves a factor of 2 besides.
 
     Raises:
-        ValueError: if epsilon is not in (0, 600], delta is not in [0, 1), cutoff is not an integer in [1, 1e6], or if
-            `sparse_guarantee` does not confirm epsilon at this scale.
+        ValueError: if epsilon is not in [1e-300, 600], delta is not in [0, 1), cutoff is not an integer in [1, 1e6], or
+            if `sparse_guarantee` does not confirm epsilon at this scale.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Algorithm 2 and Theorem 3.25.
     Printed: noise Lap(sqrt(32 Q log(1/delta)) epsilon) on the queries (lecture, "Sparse Vector Mechanism").
@@ -140,7 +140,7 @@ def m_svec_noise(*, epsilon: float, delta: float, cutoff: int) -> Noise:
     queries, which gives $T = 2\lambda \ln\bigl(4Q/(3\delta)\bigr)$. Far less than `m_svec_noise_classic`.
 
     Raises:
-        ValueError: if epsilon is not in (0, 600], delta is not in (0, 1), or cutoff is not an integer in [1, 1e6].
+        ValueError: if epsilon is not in [1e-300, 600], delta is not in (0, 1), or cutoff is not an integer in [1, 1e6].
 
     Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018, with the optimal
     composition of Kairouz, Oh and Viswanath 2015 and the count of unstable passes derived above.
@@ -154,8 +154,8 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
     r"""Return $\lambda = \sqrt{32 Q \ln(2/\delta)}/\varepsilon$ and $T = 2\lambda \ln(2m/\delta)$; m is `queries`.
 
     Raises:
-        ValueError: if epsilon is not in (0, 600], delta is not in (0, 1), cutoff is not an integer in [1, 1e6], queries
-            is not an integer in [cutoff, 1e9], or if `m_svec_guarantee` does not confirm epsilon.
+        ValueError: if epsilon is not in [1e-300, 600], delta is not in (0, 1), cutoff is not an integer in [1, 1e6],
+            queries is not an integer in [cutoff, 1e9], or if `m_svec_guarantee` does not confirm epsilon.
 
     Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018; the lecture,
     "M_svec: privacy via sparse vector" (step 1).
@@ -242,7 +242,7 @@ def _guarantee(epsilon: float, delta: float) -> Guarantee:
 
 def _target(epsilon: Any, delta: Any, cutoff: Any, *, delta_open: bool = False) -> tuple[float, float, int]:
     return (
-        arguments.real("epsilon", epsilon, 0.0, 600.0, low_open=True),
+        arguments.real("epsilon", epsilon, 1e-300, 600.0),
         arguments.real("delta", delta, 0.0, 1.0, low_open=delta_open, high_open=True),
         arguments.integer("cutoff", cutoff, 1, 10**6),
     )

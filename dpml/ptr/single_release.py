@@ -74,11 +74,13 @@ def single_epsilon(*, sigma: float, tau: float, scale: float, delta0: float, del
     Infinite at delta = 0. Neighbours: as `single_delta`.
 
     Raises:
-        ValueError: if delta is not 0 or in [1e-250, 1]; otherwise as `delta_cases`.
+        ValueError: if delta is not 0 or in [1e-250, 1], or sigma tau is below 1e-150; otherwise as `delta_cases`.
 
     Source: as `delta_cases`.
     """
     given = parameters(sigma, tau, scale, delta0, low=LEAST, high=1e4)
+    if given.sigma2 < 1e-150:
+        raise ValueError(f"tau must be at least 1e-150/sigma = {1e-150 / given.sigma:.3g}, got {tau!r}")
     delta = arguments.probability("delta", delta)
     if 0.0 < delta < 1e-250:
         raise ValueError(f"delta must be 0 or in [1e-250, 1], got {delta!r}")
