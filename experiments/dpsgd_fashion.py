@@ -165,7 +165,7 @@ def ours(setting: Setting, work: Task) -> dict[str, Any]:
         sigma = None
     else:
         sigma = noise(setting, n)
-        private = {"sigma": sigma, "clip_norm": setting.clip_norm, "delta": DELTA}
+        private: dict[str, Any] = {"sigma": sigma, "clip_norm": setting.clip_norm, "delta": DELTA}
         run = dpsgd.dp_sgd(model, losses, work.x, work.y, **private, **common)
     trace = run.trace
     return {
@@ -336,19 +336,191 @@ def run(name: str, *, into: Path) -> dict[str, Any]:
     return {**head, "rows": rows}
 
 
-def table(rows: list[dict[str, Any]]) -> list[str]:
-    """Mean and standard deviation of the accuracy over the seeds, one line for each setting."""
-    groups: dict[tuple[Any, ...], list[float]] = {}
+# ---- the tables ----
+
+Table = tuple[str, str, list[str], list[list[str]]]
+CHOICE = [name for name in Setting._fields if name not in ("part", "seed")]
+
+
+def groups(rows: list[dict[str, Any]], part: str) -> list[list[dict[str, Any]]]:
+    """The rows of a part, those that differ in the seed alone together, in the order of the file."""
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        if row["part"] in ("subset", "full", "opacus"):
-            groups.setdefault((row["part"], row["model"], row["epsilon"], row["steps"]), []).append(row["accuracy"])
+        if row["part"] == part:
+            found.setdefault(tuple(row[name] for name in CHOICE), []).append(row)
+    return list(found.values())
+
+
+def percent(rows: list[dict[str, Any]]) -> str:
+    """Mean and standard deviation of the accuracies, in percent."""
+    found = [100.0 * row["accuracy"] for row in rows]
+    return f"{np.mean(found):.2f}" + (f" ± {np.std(found, ddof=1):.2f}" if len(found) > 1 else "")
+
+
+def level(epsilon: float | None) -> str:
+    return "not private" if epsilon is None else f"{epsilon:g}"
+
+
+def column(epsilon: float | None) -> str:
+    return level(epsilon) if epsilon is None else f"ε = {level(epsilon)}"
+
+
+def levels(rows: list[dict[str, Any]]) -> list[float | None]:
+    """The epsilons of these rows, the smallest first, training without privacy last."""
+    return sorted({row["epsilon"] for row in rows}, key=lambda one: float("inf") if one is None else one)
+
+
+def span(seeds: list[int]) -> str:
+    """Seeds in short: 0–4 where none between is missing."""
+    whole = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}–{seeds[-1]}" if whole else ", ".join(map(str, seeds))
+
+
+def chosen_cells(rows: list[dict[str, Any]]) -> list[str]:
+    """Epsilon, noise and all that was set by hand or by the search, of rows that differ in the seed."""
+    one = rows[0]
+    private = one["noise"] is not None
+    return [
+        level(one["epsilon"]),
+        f"{one['noise']:.4f}" if private else "none",
+        f"{one['batch'] / one['n']:.4g}",
+        str(one["steps"]),
+        f"{one['clip_norm']:g}" if private else "none",
+        f"{one['rate']:g}",
+        span([row["seed"] for row in rows]),
+    ]
+
+
+CHOSEN_HEAD = ["ε", "σ", "q", "Steps", "Clip norm", "Learning rate", "Seeds"]
+SET_NAMES = {"subset": "shipped", "full": "whole"}
+
+
+def settings_table(content: dict[str, Any]) -> Table:
+    """What was run: everything that decides the accuracies of the second table."""
+    lines = [
+        [title, f"{rows[0]['n']:,}", rows[0]["model"].upper(), *chosen_cells(rows)]
+        for part, title in SET_NAMES.items()
+        for rows in groups(content["rows"], part)
+    ]
+    note = (
+        f"Neighbours: {content['adjacency']}; {content['sampling']} batches, each example with probability q; "
+        f"δ = {content['delta']:g}; momentum {content['momentum']:g}. σ is calibrated so that ε after all steps, by "
+        "the tight accountant, is at most that of the row. Each ε is that of one run: whoever publishes several models "
+        "pays for each. Clip norm, batches and steps were set by hand; the learning rates are those of the last "
+        "tables, found by trials on the private images. No ε covers that choice."
+    )
+    return "What was run", note, ["Set", "Images", "Network", *CHOSEN_HEAD], lines
+
+
+def accuracy_table(content: dict[str, Any]) -> Table:
+    """The accuracies by epsilon, beside training without privacy."""
+    shown = [row for row in content["rows"] if row["part"] in SET_NAMES]
+    columns = levels(shown)
+    lines: dict[tuple[str, str, int], dict[float | None, str]] = {}
+    for part in SET_NAMES:
+        for rows in groups(shown, part):
+            one = rows[0]
+            lines.setdefault((part, one["model"], one["steps"]), {})[one["epsilon"]] = percent(rows)
+    few = min(steps for _, _, steps in lines)
+    short = sorted({f"{model.upper()} on the {SET_NAMES[part]} set" for part, model, steps in lines if steps == few})
+    note = (
+        "Accuracy on the test images after the last step, in %: mean ± standard deviation over the seeds, which draw "
+        f"first weights, batches and noise. Fewest steps, {few}: {', '.join(short)}. Compare along a row: "
+        "the sets have test images of their own, and rows differ in steps and learning rates."
+    )
+    head = ["Set", "Network", "Steps", *map(column, columns)]
+    cells = [
+        [SET_NAMES[part], model.upper(), str(steps), *(found.get(one, "") for one in columns)]
+        for (part, model, steps), found in lines.items()
+    ]
+    return "Accuracy", note, head, cells
+
+
+def opacus_table(content: dict[str, Any]) -> Table:
+    """Opacus and dpml at identical settings."""
+    own = {tuple(rows[0][name] for name in CHOICE): rows for rows in groups(content["rows"], "subset")}
+    columns = [["Setting", *CHOSEN_HEAD, "dpml, %", "Opacus, %", "Difference"]]
+    for theirs in groups(content["rows"], "opacus"):
+        mine = own[tuple(theirs[0][name] for name in CHOICE)]
+        pair = [np.array([100.0 * row["accuracy"] for row in rows]) for rows in (mine, theirs)]
+        apart = f"{pair[1].mean() - pair[0].mean():+.2f}"
+        if min(map(len, pair)) > 1:
+            apart += f" ± {np.sqrt(sum(one.var(ddof=1) / len(one) for one in pair)):.2f}"
+        columns.append([theirs[0]["model"].upper(), *chosen_cells(theirs), percent(mine), percent(theirs), apart])
+    note = (
+        "The shipped set. Model, first weights of each seed, Poisson sampling, σ, clip norm, optimizer and steps are "
+        "the same; batches and noise are drawn anew. The difference is Opacus less dpml, in points, ± its standard "
+        "error."
+    )
+    head, *lines = map(list, zip(*columns, strict=True))
+    return "Opacus at the same settings", note, head, lines
+
+
+def noise_table(content: dict[str, Any]) -> Table:
+    """Noise multiplier and batch size against epsilon and accuracy."""
+    cells: dict[float, dict[int, str]] = {}
+    found = groups(content["rows"], "sweep")
+    for rows in found:
+        cells.setdefault(rows[0]["sigma"], {})[rows[0]["batch"]] = f"{percent(rows)} (ε {rows[0]['spent']:.3g})"
+    sizes = sorted({size for row in cells.values() for size in row})
+    one = found[0][0]
+    note = (
+        f"{one['model'].upper()} on the shipped set, {one['steps']} steps, clip norm {one['clip_norm']:g}, "
+        f"learning rate {one['rate']:g}, {max(map(len, found))} seeds: accuracy in %, and ε in brackets. Here σ is "
+        "given, and ε is what it costs."
+    )
+    head = ["σ", *(f"Batches of {size}" for size in sizes)]
+    return (
+        "Noise and batch size",
+        note,
+        head,
+        [[f"{s:g}", *(row.get(b, "") for b in sizes)] for s, row in cells.items()],
+    )
+
+
+def clip_table(content: dict[str, Any]) -> Table:
+    """The clip norm, at a constant product with the learning rate."""
+    found = groups(content["rows"], "clip")
     lines = []
-    for (part, model, epsilon, steps), found in groups.items():
-        spread = np.std(found, ddof=1) if len(found) > 1 else float("nan")
-        level = "not private" if epsilon is None else f"epsilon {epsilon:g}"
-        accuracy_text = f"{100 * np.mean(found):.2f} ± {100 * spread:.2f} %"
-        lines.append(f"{part:7} {model:4} {level:12} {steps:5} steps: {accuracy_text} ({len(found)} seeds)")
-    return lines
+    for rows in found:
+        clipped = 100.0 * np.mean([row["clipped"][-1] for row in rows])
+        lines.append([f"{rows[0]['clip_norm']:g}", f"{rows[0]['rate']:.4g}", f"{clipped:.1f}", percent(rows)])
+    one = found[0][0]
+    note = (
+        f"{one['model'].upper()} on the shipped set, ε = {level(one['epsilon'])}, {one['steps']} steps, "
+        f"{max(map(len, found))} seeds; learning rate times clip norm is the same in all rows. The share clipped, over "
+        "the last tenth of the steps, is computed from the private images without noise: no ε covers it."
+    )
+    return "Clip norm", note, ["Clip norm", "Learning rate", "Clipped, %", "Accuracy, %"], lines
+
+
+def search_table(content: dict[str, Any], model: str) -> Table:
+    """The learning rates that were tried, and which one was taken."""
+    rows = [row for row in content["rows"] if row["part"] == "search" and row["model"] == model]
+    best, tried = best_rates(rows), sorted({row["rate"] for row in rows})
+    accuracies = {(row["epsilon"], row["rate"]): f"{100.0 * row['accuracy']:.2f}" for row in rows}
+    lines = [
+        [level(one), *(accuracies.get((one, rate), "") + " (taken)" * (best[model, one] == rate) for rate in tried)]
+        for one in levels(rows)
+    ]
+    ends = [column(one) for one in levels(rows) if best[model, one] in (tried[0], tried[-1])]
+    note = (
+        f"Accuracy in % on {rows[0]['n'] // 4:,} training images held out, after {rows[0]['steps']} steps on the other "
+        f"{rows[0]['n']:,} with σ for these; seed {rows[0]['seed']} alone. The rates taken serve the whole set as well."
+    )
+    if ends:
+        note += f" Taken from an end of the grid, so that a better one may lie outside: {', '.join(ends)}."
+    return f"Learning rates tried, {model.upper()}", note, ["ε", *(f"{rate:g}" for rate in tried)], lines
+
+
+def tables(content: dict[str, Any]) -> list[Table]:
+    """Title, note, head and rows of each table of the page, of the parts that are there."""
+    parts = {row["part"] for row in content["rows"]}
+    made = [settings_table(content), accuracy_table(content)] if parts & set(SET_NAMES) else []
+    for part, make in (("opacus", opacus_table), ("sweep", noise_table), ("clip", clip_table)):
+        made += [make(content)] if part in parts else []
+    searched = dict.fromkeys(row["model"] for row in content["rows"] if row["part"] == "search")
+    return [*made, *(search_table(content, model) for model in searched)]
 
 
 def main() -> int:
@@ -359,7 +531,8 @@ def main() -> int:
     into = given.into or (
         RESULTS if given.preset == "full" else RESULTS.with_name(f"dpsgd_fashion_{given.preset}.json")
     )
-    print("\n".join(table(run(given.preset, into=into)["rows"])))
+    for title, note, head, lines in tables(run(given.preset, into=into)):
+        print(f"\n{title}. {note}\n" + "\n".join(" | ".join(cells) for cells in [head, *lines]))
     return 0
 
 
