@@ -126,3 +126,25 @@ def test_the_recorded_rows_are_those_of_the_settings_in_the_code(name):
     cells.append(("plurality, not private", None))
     assert found == [(k, seed, *cell) for k in preset.teachers for seed in preset.seeds for cell in cells]
     assert len(part["ceiling"]) == len(preset.seeds)
+
+
+@pytest.mark.parametrize("name", ["subset", "full"])
+def test_the_recorded_noise_is_that_of_the_account_in_the_code(name):
+    """Each noisy row spends its epsilon for any votes: with a tenth of a per cent less noise it would spend more."""
+    part = json.loads(pate_fashion.RESULTS.read_text(encoding="utf-8"))[name]
+    assert part["settings"]["laplace_account"] == pate_fashion.LAPLACE_ACCOUNT
+    delta = pate_fashion.DELTA
+    seen = set()
+    for row in part["rows"]:
+        if row["mechanism"] in {"noisy argmax", "GNMax"}:
+            seen.add((row["mechanism"], row["epsilon"], row["number"], *row["noise"].values()))
+    assert {one[:2] for one in seen} == {(m, e) for m in ("noisy argmax", "GNMax") for e in (1.0, 3.0, 8.0)}
+    for mechanism, epsilon, number, noise in seen:
+
+        def spent(noise, mechanism=mechanism, number=number):
+            if mechanism == "GNMax":
+                return privacy.gnmax_student(queries=number, sigma=noise, delta=delta).epsilon
+            return privacy.laplace_student(queries=number, scale=noise, delta=delta).epsilon
+
+        assert spent(noise) <= epsilon * (1 + 1e-9)
+        assert spent(0.999 * noise) > epsilon

@@ -71,7 +71,7 @@ def check_release_label(answer: Any) -> None:
 
 
 def check_confident_label(answer: Any) -> None:
-    """A label or -1: the noisy largest count against a threshold, then a noisy argmax; epsilon-DP in all."""
+    """A label or -1: the largest count plus noise against a threshold, then a noisy argmax; epsilon-DP in all."""
     epsilon, threshold = 2.0, 2.0
 
     def release(

@@ -115,13 +115,14 @@ def laplace_moment(lam: ArrayLike, *, scale: float) -> Array:
     r"""Return $2\lambda(\lambda+1)/b^2$, the bound of Theorem 1 on the log-moment of one query, in the shape of `lam`.
 
     It holds for all votes; neighbours as in `laplace_vote_epsilon`. A smaller and exact bound for (2/b)-private
-    mechanisms is `lam` times `dpml.accounting.rdp.randomized_response` at order `lam` + 1.
+    mechanisms is `lam` times `dpml.accounting.rdp.randomized_response` at order `lam` + 1. That of the noisy counts is
+    2 `lam` times `dpml.accounting.rdp.laplace` there, about half as large; `dpml.pate.student` goes by these counts.
 
     Raises:
         ValueError: if a lam is not in (0, inf), scale not in (0, inf), or the result exceeds the range of floats.
 
     Source: Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
-    2017, Theorem 2; Bun and Steinke, "Concentrated differential privacy", TCC 2016, Proposition 3.3.
+    2017, Theorem 2; Bun and Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.4.
     """
     lams = arguments.array("lam", lam, low=0.0, low_open=True)
     scale = arguments.real("scale", scale, _LEAST_SCALE)
