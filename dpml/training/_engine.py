@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import reduce
 from typing import Any
 
 import torch
@@ -95,7 +96,6 @@ def parts_of(losses: Tensor, taps: list[Tap], *, keep_graph: bool) -> tuple[Tens
     ones = torch.ones_like(losses)
     with no_autocast(losses.device.type):
         found = list(torch.autograd.grad(losses, edges, ones, allow_unused=True, retain_graph=keep_graph))
-    squares = torch.zeros(len(losses), dtype=torch.float64, device=losses.device)
     parts: Parts = []
     with torch.no_grad(), exact_products(losses.device.type):
         while taps:
@@ -103,9 +103,9 @@ def parts_of(losses: Tensor, taps: list[Tap], *, keep_graph: bool) -> tuple[Tens
             gradients = [None if edge is None else found.pop() for edge in reversed(tap.edges)]
             part = _part(tap, gradients[::-1], len(losses))
             if part is not None:
-                squares += part.squares
                 parts.append((tap.unit.name, part))
-    return squares.sqrt_(), parts
+        squares = [part.squares for _, part in parts] or [losses.new_zeros(len(losses), dtype=torch.float64)]
+        return reduce(torch.add, squares).sqrt(), parts
 
 
 def _part(tap: Tap, gradients: list[Tensor | None], batch: int) -> Part | None:
@@ -158,15 +158,20 @@ def no_autocast(device: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
-@contextmanager
-def exact_products(device: str) -> Iterator[None]:
+def exact_products(device: str) -> AbstractContextManager[Any]:
     """Products in full precision: with TF32 or bf16 a sum could exceed what the norms promise, by 2^-11 or more."""
-    with ExitStack() as stack:
-        stack.enter_context(no_autocast(device))
-        backend: Any = torch.backends.cuda if device == "cuda" else torch.backends.mkldnn
-        backend = backend.matmul
-        before = backend.fp32_precision
-        if before not in ("none", "ieee"):
-            backend.fp32_precision = "ieee"
-            stack.callback(setattr, backend, "fp32_precision", before)
-        yield
+    backend: Any = torch.backends.cuda if device == "cuda" else torch.backends.mkldnn
+    if backend.matmul.fp32_precision in ("none", "ieee"):
+        return no_autocast(device)
+    return _raised_precision(backend.matmul, device)
+
+
+@contextmanager
+def _raised_precision(products: Any, device: str) -> Iterator[None]:
+    before = products.fp32_precision
+    try:
+        products.fp32_precision = "ieee"
+        with no_autocast(device):
+            yield
+    finally:
+        products.fp32_precision = before

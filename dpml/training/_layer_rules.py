@@ -53,7 +53,7 @@ def _squares(rows: Tensor) -> Tensor:
     width = rows.shape[1]
     if width <= 4096:
         norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
-        return norms.double().square()
+        return norms.double().square_()
     whole = width // 1024 * 1024
     pieces: Tensor = torch.linalg.vector_norm(rows[:, :whole].reshape(len(rows), -1, 1024), dim=2)
     squares = pieces.double().square().sum(1)
@@ -63,7 +63,7 @@ def _squares(rows: Tensor) -> Tensor:
 def _factor(rows: Tensor) -> Tensor:
     """Squared norms that will be multiplied: not below where squares underflow, so that no product is too small."""
     least = 1e-16 if rows.dtype == torch.float32 else 1e-140
-    return _squares(rows).clamp(min=least**2)
+    return _squares(rows).clamp_(min=least**2)
 
 
 def _is_trained(parameter: Tensor | None) -> bool:
@@ -75,7 +75,10 @@ def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Part:
     weight, bias = _is_trained(layer.weight), _is_trained(layer.bias)
     if a.dim() > 2:
         return _linear_rows(a.flatten(1, -2), g.flatten(1, -2), weight, bias)
-    squares = _factor(g) * ((_factor(a) if weight else 0.0) + float(bias))
+    of_bias = _factor(g)
+    squares = of_bias
+    if weight:
+        squares = torch.addcmul(of_bias, of_bias, _factor(a)) if bias else of_bias * _factor(a)
 
     def contract(w: Tensor) -> dict[str, Tensor]:
         sums = {}
@@ -142,15 +145,16 @@ def convolution(layer: nn.Conv1d | nn.Conv2d, a: Tensor, g: Tensor) -> Part:
             return total
 
     def contract(w: Tensor) -> dict[str, Tensor]:
-        last_channels = summed(w).view(groups * outputs, *layer.kernel_size, -1)
-        return {"weight": last_channels.movedim(-1, 1).contiguous(), **(small.contract(w) if small else {})}
+        reversed_order = summed(w).view(groups * outputs, *layer.kernel_size[::-1], -1)
+        last_to_first = range(g.dim() - 1, 0, -1)
+        return {"weight": reversed_order.permute(0, *last_to_first).contiguous(), **(small.contract(w) if small else {})}
 
     return Part(squares + small.squares if small else squares, contract, g.dtype)
 
 
 def _examples_at_a_time(device: str, numbers: int) -> int:
     """On a CPU few, so that their patches stay in its cache; on a GPU many, so that the work fills it."""
-    return min(64, max(4, 200_000 // max(1, numbers))) if device == "cpu" else max(1, 2**26 // max(1, numbers))
+    return min(64, max(4, 400_000 // max(1, numbers))) if device == "cpu" else max(1, 2**26 // max(1, numbers))
 
 
 def _gram(a: Tensor, g: Tensor, batch: int) -> Tensor:
@@ -167,8 +171,9 @@ def _patches_of(
 ) -> tuple[Callable[[int, int], Tensor], int]:
     """Return the function from a range of examples to their patches [examples * groups, positions, columns].
 
-    The columns are ordered by place and then channel, so that they are copied in long runs; that is 1.3 to 2 times
-    faster than the order of the weights.
+    Two copies: first the windows along the height, with the width in front of them; in these each whole patch is one
+    run of memory. On a CPU a copy costs as many runs as it is made of; this way is up to twice as fast as copying
+    patches from the image. The columns come out ordered by width, height and channel.
     """
     flat = a.dim() == 3  # one dimension: images of height 1
     one: tuple[int, ...] = (1,) if flat else ()
@@ -186,15 +191,20 @@ def _patches_of(
 
     def unfold(start: int, stop: int) -> Tensor:
         x = functional.pad(a[start:stop], padding, mode=mode) if any(padding) else a[start:stop]
-        x = (x[:, :, None] if flat else x).permute(0, 2, 3, 1).contiguous()
-        n, height, width, _ = x.shape
-        of_column = groups * channels
+        x = (x[:, :, None] if flat else x).permute(0, 3, 2, 1).contiguous()
+        n, width, height, _ = x.shape
+        of_place = groups * channels
+        strips = x.as_strided(
+            (n, groups, rows, width, high, channels),
+            (width * height * of_place, channels, down * of_place, height * of_place, down_in * of_place, 1),
+        ).contiguous()
+        of_column = high * channels
         of_row = width * of_column
-        windows = x.as_strided(
-            (n, groups, rows, across, high, wide, channels),
-            (height * of_row, channels, of_row * down, of_column * right, of_row * down_in, of_column * right_in, 1),
+        patches = strips.as_strided(
+            (n * groups, rows, across, wide, of_column),
+            (rows * of_row, of_row, right * of_column, right_in * of_column, 1),
         )
-        return windows.reshape(n * groups, rows * across, -1)
+        return patches.reshape(n * groups, rows * across, -1)
 
     return unfold, high * wide * channels
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from dpml import arguments
 
@@ -39,7 +38,7 @@ def clip(norms: Tensor, *, clip_norm: float) -> Tensor:
     Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, "clip gradient".
     """
     bound = _checked("clip_norm", clip_norm, norms)
-    return _normal(bound / norms.clamp(min=bound))
+    return _normal(norms.clamp(min=bound).reciprocal() * bound)
 
 
 def automatic(norms: Tensor, *, clip_norm: float, stability: float) -> Tensor:
@@ -92,7 +91,7 @@ def keep_smallest(norms: Tensor, *, trim: int | Tensor, ids: Tensor) -> Tensor:
 
 def _normal(weights: Tensor) -> Tensor:
     """Weights too small for full precision become 0: rounded up, they could let more than the clip norm through."""
-    return functional.threshold(weights, torch.finfo(weights.dtype).tiny, 0.0)
+    return torch.threshold(weights, torch.finfo(weights.dtype).tiny, 0.0)
 
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
