@@ -141,15 +141,15 @@ def noise(setting: Setting, n: int) -> float:
     return calibrated(setting.batch, n, setting.steps, setting.epsilon)
 
 
-def first_model(setting: Setting) -> tuple[torch.nn.Sequential, torch.optim.SGD]:
+def first_model(setting: Setting, device: torch.device) -> tuple[torch.nn.Sequential, torch.optim.SGD]:
     """The model with the first weights of this seed, and its optimizer."""
-    model = NETWORKS[setting.model](generator=torch.Generator().manual_seed(setting.seed))
+    model = NETWORKS[setting.model](generator=torch.Generator().manual_seed(setting.seed)).to(device)
     return model, torch.optim.SGD(model.parameters(), lr=setting.rate, momentum=MOMENTUM)
 
 
 def ours(setting: Setting, work: Task) -> dict[str, Any]:
     """One run of dpml."""
-    model, optimizer = first_model(setting)
+    model, optimizer = first_model(setting, work.x.device)
     n = len(work.x)
     common: dict[str, Any] = {
         "sampling": Poisson(q=setting.batch / n),
@@ -186,7 +186,7 @@ def opacus(setting: Setting, work: Task) -> dict[str, Any]:
     from opacus import PrivacyEngine
     from torch.utils.data import DataLoader, TensorDataset
 
-    model, optimizer = first_model(setting)
+    model, optimizer = first_model(setting, work.x.device)
     torch.manual_seed(2000 + setting.seed)
     sigma = noise(setting, len(work.x))
     started = time.process_time()
@@ -498,7 +498,10 @@ def search_table(content: dict[str, Any], model: str) -> Table:
     """The learning rates that were tried, and which one was taken."""
     rows = [row for row in content["rows"] if row["part"] == "search" and row["model"] == model]
     best, tried = best_rates(rows), sorted({row["rate"] for row in rows})
-    accuracies = {(row["epsilon"], row["rate"]): f"{100.0 * row['accuracy']:.2f}" for row in rows}
+    accuracies = {
+        (row["epsilon"], row["rate"]): "diverged" if "diverged" in row else f"{100.0 * row['accuracy']:.2f}"
+        for row in rows
+    }
     lines = [
         [level(one), *(accuracies.get((one, rate), "") + " (taken)" * (best[model, one] == rate) for rate in tried)]
         for one in levels(rows)

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # What needs a GPU to be measured: from the source tree, without a network, each at most 5 minutes.
 #   bash experiments/gpu.sh                             the training step; experiments/results/gpu.json
+#   bash experiments/gpu.sh dpsgd                       DP-SGD with as many steps as it needs;
+#                                                       experiments/results/dpsgd_gpu.json; go on by repeating
 #   bash experiments/gpu.sh rates                       step sizes for the next, about a minute; the same file, part rates
 #   bash experiments/gpu.sh ptr_tables                  private and robust SGD, the paper's network on the full sets of
 #                                                       Fashion-MNIST and MNIST (those that `dpml.data` finds);
@@ -18,11 +20,12 @@ export PYTHONPATH="$path${PYTHONPATH:+:$PYTHONPATH}"
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
 python=${PYTHON:-python3}
 case "${1:-}" in
-rates) preset=rates ;;
-ptr_tables) preset=gpu ;;
+dpsgd) part=(experiments.dpsgd_gpu) ;;
+rates) part=(experiments.ptr_tables --preset rates) ;;
+ptr_tables) part=(experiments.ptr_tables --preset gpu) ;;
 *) exec "$python" -m experiments.gpu "$@" ;;
 esac
 shift
 export OMP_NUM_THREADS=1
 processes=$("$python" -c 'import os; print(max(1, os.cpu_count() - 1))')
-exec "$python" -m experiments.ptr_tables --preset "$preset" --device cuda --processes "$processes" --seconds 270 "$@"
+exec "$python" -m "${part[@]}" --device cuda --processes "$processes" --seconds 270 "$@"

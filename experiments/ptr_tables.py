@@ -36,13 +36,11 @@ import argparse
 import datetime
 import functools
 import json
-import multiprocessing
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,6 +48,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dpml import data
+from experiments.processes import results
 
 if TYPE_CHECKING:
     import torch
@@ -390,16 +389,6 @@ def _do(job: Job) -> dict[str, Any] | None:
     return {**job.setting._asdict(), **train(job.setting, PRESETS[job.preset], given, job.arm)}
 
 
-def _rows(jobs: Sequence[Job], processes: int) -> Iterator[dict[str, Any] | None]:
-    """The rows as they come, from this process or from several."""
-    if processes == 1:
-        yield from map(_do, jobs)
-        return
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(_do, job) for job in jobs]):
-            yield future.result()
-
-
 def run(
     name: str, *, into: Path, device: str = "cpu", seconds: float | None = None, processes: int = 1
 ) -> dict[str, Any]:
@@ -445,7 +434,7 @@ def run(
             on, method, epsilon = key
             arms.append({"method": method, "on": on, "epsilon": epsilon, **known[key]._asdict()})
         jobs.append(Job(setting, name, device, known[key], end))
-    for row in tqdm(_rows(jobs, processes), total=len(jobs), unit="run", disable=None):
+    for row in tqdm(results(_do, jobs, processes), total=len(jobs), unit="run", disable=None):
         if row is not None:
             rows.append(row)
             content[name] = {**head, "arms": arms, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
