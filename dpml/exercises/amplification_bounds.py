@@ -54,6 +54,14 @@ def check_amplified(answer: Any) -> None:
                 "this is the ratio of the two probabilities. Epsilon is its logarithm.",
             ),
             Mistake(
+                lambda *, epsilon, q: q * math.expm1(epsilon),
+                "this is how much the ratio exceeds one. Epsilon is the logarithm of the whole ratio.",
+            ),
+            Mistake(
+                lambda *, epsilon, q: math.log10(1 + q * math.expm1(epsilon)),
+                "this is the logarithm to base 10. Logarithms are natural here.",
+            ),
+            Mistake(
                 lambda *, epsilon, q: math.log(q * math.exp(epsilon)) if q else 0.0,
                 "the case in which the record is not sampled is missing: with probability 1 - q the ratio is one.",
             ),
@@ -74,6 +82,7 @@ def check_useful_q(answer: Any) -> None:
                 0.25,
                 "this takes 4q times epsilon for the bound. That holds for small epsilon only, and epsilon is 1 here.",
             ),
+            Mistake(0.213, "this is rounded: give at least four digits."),
             Mistake(0.5, "at this q the log form from the proof equals epsilon. Asked is the final bound."),
             Mistake(
                 1 / (2 * math.sinh(1.0)),
@@ -105,7 +114,7 @@ def check_worst_case(answer: Any) -> None:
             if not all(0 < value <= 1 for value in values(f, epsilon, q)):
                 return (
                     f"at epsilon = {epsilon:g}, q = {q:g} it returned {verdict.shown(came)}. Only ratios matter for "
-                    "the bound: divide all three by the largest."
+                    "the bound: divide all three by one number that is large enough."
                 )
         return True
 
@@ -134,7 +143,11 @@ def check_worst_case(answer: Any) -> None:
                 return where + "the log-ratio is negative: A must be the larger one."
             if loss < bound - 1e-9:
                 half = abs(math.log(a / a_prime) - epsilon) < 1e-9 and a_prime < b
-                why = "A is at its limit e^epsilon A', but B is above A'." if half else "Which of the two may grow?"
+                why = (
+                    "A is at its limit e^epsilon A', but B is above A'."
+                    if half
+                    else "A may grow, and A' may fall, until a ratio is e^epsilon."
+                )
                 return where + f"the log-ratio is {loss / bound:.0%} of the bound. {why}"
         return True
 

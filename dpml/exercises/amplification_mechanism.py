@@ -72,6 +72,10 @@ def check_subsample_and_release(answer: Any) -> None:
                     "is for a move of 1.",
                 ),
                 Mistake(
+                    lambda bits, rng: release(bits, rng) / q,
+                    "the noisy count is scaled up by 1/q, and the noise with it. Return the count of the sample.",
+                ),
+                Mistake(
                     lambda bits, rng: release(bits, rng, noise=1 / epsilon),
                     "the noise is as large as without sampling. The step may have the larger epsilon of item 7.",
                 ),

@@ -105,6 +105,10 @@ def check_step_epsilon(answer: Any) -> None:
                 "this amplifies the target once more. The step may have a larger epsilon, not a smaller one.",
             ),
             Mistake(
+                lambda *, target, q: math.expm1(target) / q,
+                "this is e^epsilon - 1 of the step. Solve for epsilon.",
+            ),
+            Mistake(
                 lambda *, target, q: math.log1p(target / q),
                 "the target stands in the formula as e^target - 1.",
             ),

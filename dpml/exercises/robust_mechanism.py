@@ -41,6 +41,8 @@ def check_noisy_total(answer: Any) -> None:
                     return "the vectors are not clipped to the bound"
                 if np.allclose(came, trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=0, bound=2.0)):
                     return "nothing is trimmed"
+                if np.allclose(came * m, right):
+                    return "it is divided by the number of vectors: return the sum"
                 if m <= trim:
                     return f"with {m} vectors and trim = {trim} nothing is left, and the sum is zero"
                 return (

@@ -55,6 +55,26 @@ def check_least_trim(answer: Any) -> None:
         name="least_trim",
         mistakes=[
             Mistake(
+                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound) + needed(scale, delta0),
+                "F is a whole number: round up.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: (
+                    above(norms, tau * bound) + math.ceil(needed(scale, delta0)) + 1
+                ),
+                "it is one too large: at F one smaller the margin reaches the threshold already.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound) + math.ceil(needed(1.0, delta0)),
+                "the threshold is b log(1/(2 delta0)), and the factor b (`scale`) is missing.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: (
+                    len(norms) - above(norms, tau * bound) + math.ceil(needed(scale, delta0))
+                ),
+                "it counts the short gradients. Those longer than tau times bound use up the places.",
+            ),
+            Mistake(
                 lambda norms, *, tau, bound, scale, delta0: above(norms, tau) + math.ceil(needed(scale, delta0)),
                 "tau is in units of the bound: the norms are compared with tau times bound.",
             ),
@@ -121,6 +141,24 @@ def check_step_weights(answer: Any) -> None:
         inputs=inputs,
         name="step_weights",
         mistakes=[
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    by_order(norms, ids, trim, bound, np.asarray(ids), norms) if passed else clip(norms, bound)
+                ),
+                "it orders by the ids. The norms come first; the ids decide between equal norms only.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    by_order(norms, ids, trim, bound, norms, -np.asarray(ids)) if passed else clip(norms, bound)
+                ),
+                "of equal norms it leaves out the smaller id: the larger leaves first.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    norms * (by_order(norms, ids, trim, bound, norms, ids) if passed else clip(norms, bound))
+                ),
+                "these are the lengths after clipping. A weight is what a gradient is multiplied by: at most 1.",
+            ),
             Mistake(
                 lambda norms, *, ids, trim, bound, passed: (
                     by_order(norms, ids, trim, bound, np.minimum(norms, bound), ids) if passed else clip(norms, bound)

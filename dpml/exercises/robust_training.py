@@ -123,7 +123,14 @@ def check_attack(answer: Any) -> None:
         if changed(value) > 2000:
             return f"{changed(value):,} labels are changed, more than 2,000."
         lost = points(value)
-        return None if lost >= 10.0 else f"DP-SGD loses {lost:.1f} points on it, which the claim allows."
+        return (
+            None
+            if lost >= 10.0
+            else (
+                f"DP-SGD loses {lost:.1f} points on it, which the claim allows. Concentrate the changes: on few classes, "
+                "each renamed as a whole."
+            )
+        )
 
     checks.counterexample(
         answer,
@@ -146,6 +153,7 @@ def _clean_accuracy() -> float:
 
 
 def _spread(labels: Any) -> bool:
-    """Whether the changes touch most classes."""
+    """Whether the changes come from most classes and lead to most classes."""
     true = _images()[0][1].numpy()
-    return len(np.unique(true[labels != true])) > 5
+    wrong = labels != true
+    return min(len(np.unique(true[wrong])), len(np.unique(labels[wrong]))) > 5

@@ -50,11 +50,15 @@ def amplification_ladder() -> Explorer:
         useful = lecture_useful_q(epsilon=epsilon)
         here = amplify(epsilon=epsilon, q=q)
         printed = lecture_bound(epsilon=epsilon, q=q)
-        verdict = "worse than no sampling" if printed > epsilon else f"{printed / here:.1f} times as much"
-        if q == 1:
-            title = f"q = 1 leaves nobody out: ε stays {here:.3g}. The slide prints {printed:.3g}."
+        prints = f"The slide prints {printed:.3g}" if printed < 100 else f"The slide prints {printed:.0f}"
+        if printed < epsilon:
+            verdict = f"{printed / here:.1f} times as much"
         else:
-            title = f"At q = {q:g}, ε = {epsilon:g} becomes {here:.3g}. The slide prints {printed:.3g}: {verdict}."
+            verdict = "worse than no sampling" if printed > 1.01 * epsilon else "as much as without sampling"
+        if q == 1:
+            title = f"q = 1 leaves nobody out: ε stays {here:.3g}. {prints}."
+        else:
+            title = f"At q = {q:g}, ε = {epsilon:g} becomes {here:.3g}. {prints}: {verdict}."
         useless = np.concatenate([[useful], grid[grid > useful]])
         return Frame(
             title=title,
@@ -135,7 +139,7 @@ def two_worst_cases() -> Explorer:
         beyond = axis[axis <= 0]
         # Beside the point, on the side where the panel has room.
         beside = log_a_prime + (0.05 if log_a_prime < 0.9 else -0.2)
-        under = here - 0.17 if here > 0.2 else here + 0.06
+        under = here - 0.17 if here > 0.2 else here + 0.22
         rows = [
             [power(v), power(a), f"{loss(a, v, q):.4f}", f"{loss(epsilon, v, q):.4f}"]
             for v in (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)

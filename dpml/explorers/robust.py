@@ -127,7 +127,7 @@ def feedback() -> Explorer:
             "algorithm": _simulate(start=start, above=above, change=5, upwards=True, steps=steps),
             "appendix": _simulate(start=start, above=above, change=5, upwards=False, steps=steps),
         }
-        here, other = both[rule], both["appendix" if rule == "algorithm" else "algorithm"]
+        here = both[rule]
         at = np.arange(1, steps + 1)
         last = int(here.trims[-1])
         share = float(here.passed[-60:].mean())
@@ -146,13 +146,13 @@ def feedback() -> Explorer:
         return Frame(
             title=f"{'Algorithm 2' if rule == 'algorithm' else 'Appendix B.1.3'}: {verdict}.",
             readout=f"{above} norms exceed τR, so that the test needs F above about {above + limit:.0f}. Start F = "
-            f"{start}, change 5. Dashed: the other rule.",
+            f"{start}, change 5. Solid blue: Algorithm 2; dash-dotted orange: the appendix.",
             marks=[
                 Rule(
                     "muted", y=above + limit, label="what the test needs", at=(118.0, above + limit + 14), anchor="end"
                 ),
-                Line(at, other.trims, "muted"),
-                Line(at, here.trims, "D"),
+                Line(at, both["appendix"].trims, "source"),
+                Line(at, both["algorithm"].trims, "D"),
                 Points([float(steps)], [float(last)], "measured"),
             ],
             table=(["step", "F, Algorithm 2", "F, appendix"], rows),
@@ -174,11 +174,11 @@ def corrupted_accuracy() -> Explorer:
     """Recorded runs at epsilon 3: accuracy against the share of corrupted examples, for four methods."""
     names = {"labels": "random labels", "features": "noisy features", "gradients": "noisy gradients"}
     shares = [100.0 * ratio for ratio in runs.RATIOS]
-    ends = {
-        "DP-SGD, matched": 82.2,
-        "TSGD+PTR": 78.6,
-        "TSGD+Gaussian, matched": 71.5,
-        "TSGD+Gaussian, paper": 61.0,
+    labels = {
+        "DP-SGD, matched": ("DP-SGD, matched noise", 82.2),
+        "TSGD+PTR": ("TSGD+PTR", 78.6),
+        "TSGD+Gaussian, matched": ("TSGD, matched noise", 71.5),
+        "TSGD+Gaussian, paper": ("TSGD, the paper's noise", 60.3),
     }
     roles: dict[str, Role] = {
         "DP-SGD, matched": "guarantee",
@@ -191,7 +191,7 @@ def corrupted_accuracy() -> Explorer:
         lines = {name: [mean for mean, _ in runs.ACCURACY[name][kind]] for name in runs.METHODS}
         now = {name: float(np.interp(ratio, shares, line)) for name, line in lines.items()}
         rows = [
-            [name, *(f"{mean:.1f} ± {spread:.1f} %" for mean, spread in runs.ACCURACY[name][kind])]
+            [labels[name][0], *(f"{mean:.1f} ± {spread:.1f} %" for mean, spread in runs.ACCURACY[name][kind])]
             for name in runs.METHODS
         ]
         data = f"{ratio} % {names[kind]}" if ratio else "clean data"
@@ -201,7 +201,10 @@ def corrupted_accuracy() -> Explorer:
             readout=f"ε = {runs.EPSILON:g} in every run, mean of {runs.SEEDS} seeds; with the paper's noise TSGD has "
             f"{now['TSGD+Gaussian, paper']:.1f} %.",
             marks=[
-                *(Line(shares, lines[name], roles[name], label=name, at=(0.3, ends[name])) for name in runs.METHODS),
+                *(
+                    Line(shares, lines[name], roles[name], label=labels[name][0], at=(0.3, labels[name][1]))
+                    for name in runs.METHODS
+                ),
                 Points([float(ratio)] * len(now), list(now.values()), "measured"),
             ],
             table=(["method", *(f"{share:.0f} % corrupted" for share in shares)], rows),

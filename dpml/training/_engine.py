@@ -64,13 +64,18 @@ def differentiate(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tens
 
 def forward(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, list[Tap]]:
     """Run the model once; return the losses with their graph and one tap for each unit."""
-    with torch.enable_grad(), taps_of(plan.units) as taps:
-        losses = one_loss_each(loss_fn(model(x), y), len(x))
+    with _recording(), taps_of(plan.units) as taps:
+        losses = one_loss_each(loss_fn(model(x), y), x.shape[0])
     if not losses.requires_grad:
         raise ValueError("loss_fn must return losses that depend on the trained parameters, got some without gradient")
     if len(taps) != len(plan.units) or len({id(tap.unit) for tap in taps}) != len(taps):
         _refuse_calls(plan, [id(tap.unit) for tap in taps])
     return losses, taps
+
+
+def _recording() -> AbstractContextManager[Any]:
+    """Record a graph, as by default; switching costs as much as the norms of a small layer."""
+    return nullcontext() if torch.is_grad_enabled() else torch.enable_grad()
 
 
 def _refuse_calls(plan: Plan, calls: list[int]) -> None:
@@ -95,16 +100,19 @@ def parts_of(losses: Tensor, taps: list[Tap], *, keep_graph: bool) -> tuple[Tens
         raise ValueError("model must be differentiable in its trained parameters, got outputs without gradient")
     ones = torch.ones_like(losses)
     with no_autocast(losses.device.type):
-        found = list(torch.autograd.grad(losses, edges, ones, allow_unused=True, retain_graph=keep_graph))
+        reached = torch.autograd.grad(losses, edges, ones, allow_unused=True, retain_graph=keep_graph)
+    found = [None if gradient is None else gradient.detach() for gradient in reached]
+    del reached
+    batch = losses.shape[0]
     parts: Parts = []
-    with torch.no_grad(), exact_products(losses.device.type):
+    with exact_products(losses.device.type):  # no graph is recorded: inputs and gradients are detached
         while taps:
             tap = taps.pop()
             gradients = [None if edge is None else found.pop() for edge in reversed(tap.edges)]
-            part = _part(tap, gradients[::-1], len(losses))
+            part = _part(tap, gradients[::-1], batch)
             if part is not None:
                 parts.append((tap.unit.name, part))
-        squares = [part.squares for _, part in parts] or [losses.new_zeros(len(losses), dtype=torch.float64)]
+        squares = [part.squares for _, part in parts] or [losses.new_zeros(batch, dtype=torch.float64)]
         return reduce(torch.add, squares).sqrt(), parts
 
 

@@ -75,17 +75,16 @@ def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Part:
     weight, bias = _is_trained(layer.weight), _is_trained(layer.bias)
     if a.dim() > 2:
         return _linear_rows(a.flatten(1, -2), g.flatten(1, -2), weight, bias)
-    of_bias = _factor(g)
-    squares = of_bias
-    if weight:
-        squares = torch.addcmul(of_bias, of_bias, _factor(a)) if bias else of_bias * _factor(a)
+    squares = _factor(g)
+    if weight:  # with the bias |g|^2 (1 + |a|^2), where an |a|^2 that underflows is of no account
+        squares = torch.addcmul(squares, squares, _squares(a)) if bias else squares * _factor(a)
 
     def contract(w: Tensor) -> dict[str, Tensor]:
-        sums = {}
+        sums, columns = {}, g.T
         if weight:
-            sums["weight"] = (w[:, None] * g).T @ a
+            sums["weight"] = torch.mm(columns * w, a)
         if bias:
-            sums["bias"] = w @ g
+            sums["bias"] = torch.mv(columns, w)
         return sums
 
     return Part(squares, contract, g.dtype)
@@ -145,9 +144,9 @@ def convolution(layer: nn.Conv1d | nn.Conv2d, a: Tensor, g: Tensor) -> Part:
             return total
 
     def contract(w: Tensor) -> dict[str, Tensor]:
-        reversed_order = summed(w).view(groups * outputs, *layer.kernel_size[::-1], -1)
-        last_to_first = range(g.dim() - 1, 0, -1)
-        return {"weight": reversed_order.permute(0, *last_to_first).contiguous(), **(small.contract(w) if small else {})}
+        last_to_first = summed(w).view(groups * outputs, *layer.kernel_size[::-1], -1)
+        total = last_to_first.permute(0, *range(g.dim() - 1, 0, -1)).contiguous()
+        return {"weight": total, **(small.contract(w) if small else {})}
 
     return Part(squares + small.squares if small else squares, contract, g.dtype)
 

@@ -81,7 +81,7 @@ class PerExample:
 
     def __init__(self, model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor) -> None:
         plan = _engine.checked_plan(model, loss_fn, x, y)
-        self._zeros = {name: (p.shape, _at_least_float32(p)) for name, p in plan.parameters.items()}
+        self._parameters = plan.parameters
         self._parts: _engine.Parts = []
         some = next(iter(plan.parameters.values()))
         if len(x) == 0:
@@ -92,7 +92,6 @@ class PerExample:
         self.losses, norms, self._parts = _engine.differentiate(model, plan, loss_fn, x, y)
         self.norms = norms.to(_at_least_float32(some))
 
-    @torch.no_grad()
     def sum(self, weights: Tensor) -> dict[str, Tensor]:
         """Return the sum over the batch of weight times gradient, by parameter name, in float32 at least.
 
@@ -112,8 +111,8 @@ class PerExample:
             raise ValueError(f"weights must be a real tensor of shape {tuple(shape)} on {device}, got {came}")
         found = _engine.contract(self._parts, weights.detach())
         return {
-            name: found[name] if name in found else torch.zeros(shape, dtype=dtype, device=device)
-            for name, (shape, dtype) in self._zeros.items()
+            name: found[name] if name in found else torch.zeros(p.shape, dtype=_at_least_float32(p), device=device)
+            for name, p in self._parameters.items()
         }
 
 

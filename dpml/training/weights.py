@@ -38,7 +38,7 @@ def clip(norms: Tensor, *, clip_norm: float) -> Tensor:
     Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, "clip gradient".
     """
     bound = _checked("clip_norm", clip_norm, norms)
-    return _normal(norms.clamp(min=bound).reciprocal() * bound)
+    return _normal(norms.clamp(min=bound).div_(bound).reciprocal_())
 
 
 def automatic(norms: Tensor, *, clip_norm: float, stability: float) -> Tensor:
@@ -112,6 +112,8 @@ def _checked(name: str, value: Any, norms: Any) -> float:
     """Return a positive number that the dtype of the norms can hold; rounded to 0 or inf it would give NaN."""
     _checked_norms(norms)
     limits = torch.finfo(norms.dtype)
+    if type(value) is float and limits.tiny <= value <= limits.max:
+        return value  # in every step of a training run: the full check below costs as much as several layers' norms
     number = arguments.real(name, value, 0.0, low_open=True)
     if not limits.tiny <= number <= limits.max:
         raise ValueError(f"{name} must be in [{limits.tiny:.3g}, {limits.max:.3g}] for {norms.dtype}, got {number!r}")

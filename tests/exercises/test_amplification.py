@@ -42,6 +42,8 @@ def test_amplified_accepts(right, capsys):
         (lambda *, epsilon, q: math.log(1 + q * epsilon), "a factor and not epsilon"),
         (lambda *, epsilon, q: 1 - q + q * math.exp(epsilon), "Epsilon is its logarithm"),
         (lambda *, epsilon, q: epsilon + math.log(q) if q else 0, "with probability 1 - q the ratio is one"),
+        (lambda *, epsilon, q: q * math.expm1(epsilon), "the logarithm of the whole ratio"),
+        (lambda *, epsilon, q: math.log10(1 + q * math.expm1(epsilon)), "Logarithms are natural here"),
         (lambda *, epsilon, q: epsilon, "zero at q = 0"),
         (lambda *, epsilon, q: None, "is a return missing?"),
         (lambda epsilon: epsilon, "is called with"),
@@ -74,6 +76,7 @@ def test_useful_q_accepts(right):
         (1 / (2 * math.sinh(1)), "a factor of 2 is lost"),
         (1 / (2 * (math.e - 1)), "the term e^-epsilon is missing"),
         (2 * (math.e - 1 / math.e), "the slide's bound at q = 1"),
+        (0.213, "at least four digits"),
         (0.3, "put it in"),
         (math.nan, "nan"),
         ("0.2127", "not a number"),
@@ -108,10 +111,10 @@ def unwritten(*, epsilon, q):
     ("wrong", "diagnosis"),
     [
         (lambda *, epsilon, q: (1.0, math.exp(-2 * epsilon), math.exp(-epsilon)), "the corner of the quick proof"),
-        (lambda *, epsilon, q: (math.exp(epsilon), 1.0, 1.0), "divide all three by the largest"),
+        (lambda *, epsilon, q: (math.exp(epsilon), 1.0, 1.0), "divide all three by one number"),
         (lambda *, epsilon, q: (math.exp(-epsilon), 1.0, math.exp(-epsilon)), "A and A' are exchanged"),
         (lambda *, epsilon, q: (1.0, math.exp(-epsilon), 1.0), "but B is above A'"),
-        (lambda *, epsilon, q: (1.0, 1.0, math.exp(-epsilon)), "Which of the two may grow?"),
+        (lambda *, epsilon, q: (1.0, 1.0, math.exp(-epsilon)), "until a ratio is e^epsilon"),
         (lambda *, epsilon, q: (0.5, 0.5, 0.5), "0% of the bound"),
         (lambda *, epsilon, q: (0.5, 0.9, 0.7), "each two of A, A', B"),
         (lambda *, epsilon, q: (math.exp(-epsilon / 2), 1.0, 1.0), "A must be the larger one"),
@@ -290,6 +293,7 @@ def test_step_epsilon_accepts(right, capsys):
         (lambda *, target, q: math.log(1 + target / q), "e^target - 1"),
         (lambda *, target, q: math.log((math.exp(target) - 1) / q) if target > 0 else 0, "a one is lost"),
         (lambda *, target, q: target - math.log(q), "the rule for large epsilon"),
+        (lambda *, target, q: math.expm1(target) / q, "Solve for epsilon"),
         (lambda *, target, q: target, "ignores the sampling"),
         (lambda *, target, q: 2.0, "at q = 1 they are equal"),
     ],
@@ -362,6 +366,10 @@ def scaled_up(bits, *, epsilon, q, rng):
     return poisson_sum(bits, q, rng) / q + rng.laplace(scale=1 / step(epsilon, q))
 
 
+def scaled_at_the_end(bits, *, epsilon, q, rng):
+    return (poisson_sum(bits, q, rng) + rng.laplace(scale=1 / step(epsilon, q))) / q
+
+
 def too_careful(bits, *, epsilon, q, rng):
     return poisson_sum(bits, q, rng) + rng.laplace(scale=1 / epsilon)
 
@@ -398,6 +406,7 @@ def whole_array(bits, *, epsilon, q, rng):
         (scale_times_q, "multiplied by q on top"),
         (amplified_twice, "amplified once, not two times"),
         (scaled_up, "One record then moves it by 1/q"),
+        (scaled_at_the_end, "Return the count of the sample"),
         (too_careful, "as large as without sampling"),
         (wrong_way, "wrong direction"),
         (own_sample, "uses its own randomness"),

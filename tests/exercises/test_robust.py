@@ -42,6 +42,16 @@ def test_least_trim_accepts(right, capsys):
         (lambda norms, **k: by_formula(np.array([]), **k), "forgets the long gradients"),
         (lambda norms, *, delta0, **k: by_formula(norms, delta0=delta0 / 2, **k), "with the 2"),
         (lambda norms, **k: by_formula(norms, **k) - 1, "one too small"),
+        (lambda norms, **k: by_formula(norms, **k) + 1, "one too large"),
+        (lambda norms, *, scale, **k: by_formula(norms, scale=1.0, **k), "the factor b"),
+        (
+            lambda norms, **k: len(norms) - by_formula(norms, **k) + 2 * by_formula(norms[:0], **k),
+            "the short gradients",
+        ),
+        (
+            lambda norms, *, tau, bound, scale, delta0: np.sum(norms > tau * bound) - scale * math.log(2 * delta0),
+            "a whole number",
+        ),
         (lambda norms, **k: 2 * by_formula(norms, **k), "the margin itself must reach"),
         (unwritten, "not written yet"),
     ],
@@ -85,6 +95,9 @@ def after_clipping(norms, *, bound, **k):
     [
         (after_clipping, "orders by the norms after clipping"),
         (lambda norms, *, ids, **k: sorting(norms, ids=np.arange(len(norms)), **k), "place in the batch"),
+        (lambda norms, *, ids, **k: sorting(norms, ids=-ids, **k), "leaves out the smaller id"),
+        (lambda norms, *, ids, bound, **k: sorting(ids, ids=norms, bound=1e9, **k) * clip(norms, bound), "by the ids"),
+        (lambda norms, **k: norms * sorting(norms, **k), "the lengths after clipping"),
         (lambda norms, *, passed, **k: sorting(norms, passed=True, **k), "trims after a failed test as well"),
         (lambda norms, *, passed, **k: sorting(norms, passed=not passed, **k), "the other way round"),
         (lambda norms, *, bound, **k: (sorting(norms, bound=1e9, **k) > 0) * 1.0, "nothing is clipped"),
@@ -158,6 +171,7 @@ def nothing_for_nobody(vectors, *, rng, **k):
         (noisy(lambda v, *, ids, **k: trimmed_sum.clipped_trimmed_sum(v, **k)), "one record moved the sum by"),
         (noisy(lambda v, *, bound, **k: trimmed_sum.trimmed_sum(v, **k)), "not clipped to the bound"),
         (noisy(lambda v, *, trim, **k: trimmed_sum.clipped_trimmed_sum(v, trim=0, **k)), "nothing is trimmed"),
+        (noisy(lambda v, **k: trimmed_sum.clipped_trimmed_sum(v, **k) / max(1, len(v))), "return the sum"),
         (with_noise(lambda value, bound, sigma, rng: 0.0), "there is no noise"),
         (with_noise(lambda value, bound, sigma, rng: sigma * rng.normal(size=len(value))), "0.5"),
         (with_noise(lambda value, bound, sigma, rng: sigma * bound * rng.normal()), "the same noise"),
@@ -288,6 +302,7 @@ def random_flips():
     [
         (TRUE, "changes no label"),
         (random_flips(), "cancel"),
+        (np.where(np.arange(10_000) % 5 == 0, 0, TRUE), "Concentrate the changes"),
         (relabelled((0, 6), (1, 3), (7, 9)), "more than 2,000"),
         (TRUE[:100], "give 10,000 whole numbers"),
         (TRUE.astype(float), "give 10,000 whole numbers"),

@@ -648,6 +648,35 @@ def test_products_are_exact_whatever_the_setting_and_the_setting_comes_back():
         backend.fp32_precision = before
 
 
+class _ReturnsAParameter(torch.autograd.Function):
+    """A backward pass that hands on a trained parameter itself, which would start a graph wherever it is used."""
+
+    @staticmethod
+    def forward(ctx, x, direction):
+        ctx.direction = direction
+        return x @ direction[0]
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return ctx.direction, None
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_nothing_found_has_a_graph(recording):
+    direction = nn.Parameter(torch.randn(4, 3))
+    model = nn.Linear(5, 3)
+    x, y = torch.randn(4, 5), torch.zeros(4)
+    plan = per_example._engine.checked_plan(model, cross_entropy, x, y)
+    with torch.set_grad_enabled(recording):
+        losses, norms, parts = per_example._engine.differentiate(
+            model, plan, lambda outputs, y: _ReturnsAParameter.apply(outputs, direction), x, y
+        )
+        sums = per_example._engine.contract(parts, torch.ones(4))
+        assert torch.is_grad_enabled() == recording
+    assert not any(found.requires_grad for found in (losses, norms, *sums.values()))
+    assert torch.allclose(sums["weight"], direction.detach().T @ x, atol=1e-6)
+
+
 # ---- refusals ----
 
 
