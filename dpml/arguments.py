@@ -85,18 +85,16 @@ def real(
     Raises:
         ValueError: for anything else: bool, str, None, complex, NaN, inf, an array with a shape.
     """
-    allowed = f"in {_interval(low, high, low_open, high_open)}"
-    scalar = _scalar(value)
-    if isinstance(scalar, bool) or not isinstance(scalar, numbers.Real):
-        _refuse(name, allowed, value)
-    try:
-        number = float(scalar) + 0.0  # -0.0 + 0.0 is 0.0
-    except OverflowError:  # an int beyond the range of floats
-        _refuse(name, allowed, value)
+    scalar, number = _scalar(value), math.nan
+    if isinstance(scalar, numbers.Real) and not isinstance(scalar, bool):
+        try:
+            number = float(scalar) + 0.0  # -0.0 + 0.0 is 0.0
+        except OverflowError:  # an int beyond the range of floats
+            number = math.inf
     above = low < number if low_open else low <= number
     below = number < high if high_open else number <= high
     if not (math.isfinite(number) and above and below):
-        _refuse(name, allowed, value)
+        _refuse(name, f"in {_interval(low, high, low_open, high_open)}", value)
     return number
 
 

@@ -59,7 +59,7 @@ WIDE = 20.0
 MAIN = ("TSGD+PTR", "DP-SGD, matched", "TSGD+Gaussian, matched", "DP-SGD, paper", "TSGD+Gaussian, paper")
 MORE = ("DP-SGD, aligned", "TSGD+Gaussian, aligned", "TSGD+PTR, wide", "TSGD+PTR, appendix")
 METHODS = (*MAIN, *MORE)
-TUNED = 1.5
+TUNED = 0.5
 """The rate that the preset `rates` gave."""
 
 

@@ -127,8 +127,8 @@ def check_attack(answer: Any) -> None:
             None
             if lost >= 10.0
             else (
-                f"DP-SGD loses {lost:.1f} points on it, which the claim allows. Concentrate the changes: on few classes, "
-                "each renamed as a whole."
+                f"DP-SGD loses {lost:.1f} points on it, which the claim allows. Concentrate the changes on few "
+                "classes, each renamed as a whole."
             )
         )
 
