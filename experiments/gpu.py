@@ -7,6 +7,8 @@ Parts, each a list of rows in experiments/results/gpu.json:
 
 - agreement: norms and the clipped sum of one batch on the device and on the CPU, as relative differences (to meet: 1e-5
   for the sum), with TensorFloat-32 allowed and not.
+- clipping: by how much the clipped gradient of one example, as it enters the sum, is longer than the clip norm,
+  relative to it; the largest over some examples, with TensorFloat-32 allowed and not.
 - step: milliseconds and peak memory of one step, as benchmarks/training.py defines it, for three models and batches of
   256 to 8192. Memory is what the step needs on top of model and data. null: it did not fit.
 - run: milliseconds of a whole step of `sgd`, `dp_sgd` and `tsgd_ptr` in a run: sampling, noise and update included.
@@ -158,6 +160,24 @@ def agreement(name: str, tf32: bool, preset: Preset) -> dict[str, Any]:
     }
 
 
+def clipping(name: str, tf32: bool, preset: Preset) -> dict[str, Any]:
+    """How far the sum of a single clipped gradient exceeds the clip norm, whatever the gradients were computed in."""
+    bench, device = benchmark(), torch.device(preset.device)
+    allow_tf32(tf32)
+    x, y = bench.batch(preset.agreement_batch, device)
+    examples = PerExample(bench.network(name, device), bench.losses, x, y)
+    clip_norm = float(examples.norms.median())
+    clipped = weights.clip(examples.norms, clip_norm=clip_norm)
+    longest = 0.0
+    for i in range(min(32, len(x))):
+        alone = torch.zeros_like(clipped)
+        alone[i] = clipped[i]
+        length = torch.cat([part.double().reshape(-1) for part in examples.sum(alone).values()]).norm()
+        longest = max(longest, float(length))
+    allow_tf32(False)
+    return {"over": float(f"{longest / clip_norm - 1.0:.3g}")}
+
+
 def step(name: str, size: int, title: str, preset: Preset) -> dict[str, Any]:
     """Time and memory of one contestant."""
     bench, device = benchmark(), torch.device(preset.device)
@@ -243,6 +263,8 @@ def jobs(preset: Preset) -> list[tuple[dict[str, Any], Callable[[], dict[str, An
         for tf32 in (False, True):
             key = {"part": "agreement", "model": name, "batch": preset.agreement_batch, "tf32": tf32}
             found.append((key, functools.partial(agreement, name, tf32, preset)))
+            key = {"part": "clipping", "model": name, "batch": preset.agreement_batch, "tf32": tf32}
+            found.append((key, functools.partial(clipping, name, tf32, preset)))
     for size in preset.batches:
         for name in preset.networks:
             for title in titles:

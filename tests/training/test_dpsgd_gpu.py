@@ -1,9 +1,12 @@
 """DP-SGD on a GPU: its tiny preset on the CPU, and what its recorded results claim."""
 
 import json
+import statistics
 
 import pytest
 
+from dpml.accounting import pld
+from experiments import dpsgd_fashion as fashion
 from experiments import dpsgd_gpu as experiment
 
 
@@ -57,3 +60,46 @@ def test_without_the_whole_search_nothing_is_chosen(tiny):
     searched = [row for row in tiny[0]["rows"] if row["part"] == "search"]
     assert list(experiment.full(preset, searched[1:])) == []
     assert len(list(experiment.full(preset, searched))) == len(experiment.EPSILONS) * len(preset.seeds)
+
+
+# ---- the recorded rows ----
+
+RECORD = json.loads(experiment.RESULTS.read_text(encoding="utf-8"))
+
+
+def mean(rows, model, epsilon):
+    found = [row["accuracy"] for row in rows if (row["part"], row["model"], row["epsilon"]) == ("full", model, epsilon)]
+    assert len(found) == 5
+    return 100 * statistics.mean(found)
+
+
+def test_the_record_is_whole():
+    preset = experiment.PRESETS["full"]
+    assert RECORD["settings"] == json.loads(json.dumps(preset._asdict()))
+    keys = [fashion.Setting(*(row[field] for field in fashion.Setting._fields)) for row in RECORD["rows"]]
+    searched = list(experiment.search(preset))
+    assert keys[: len(searched)] == searched
+    assert keys[len(searched) :] == list(experiment.full(preset, RECORD["rows"]))
+
+
+def test_the_recorded_epsilons_are_right():
+    for row in RECORD["rows"]:
+        if row["epsilon"] is not None:
+            given = {
+                "q": row["batch"] / row["n"],
+                "sigma": row["noise"],
+                "steps": row["steps"],
+                "delta": RECORD["delta"],
+            }
+            bounds = pld.epsilon_bounds(**given)
+            assert bounds.lower - 1e-4 <= row["spent"] <= bounds.upper + 1e-4
+            assert row["spent"] <= row["epsilon"] + 1e-5
+
+
+def test_what_the_page_and_the_chapter_say():
+    short = json.loads(fashion.RESULTS.read_text(encoding="utf-8"))["rows"]
+    gains = [mean(RECORD["rows"], "cnn", one) - mean(short, "cnn", one) for one in experiment.EPSILONS]
+    assert all(7.0 < gain < 9.5 for gain in gains[:3])
+    assert 3.5 < gains[3] < 4.5
+    for epsilon in (3.0, 8.0):
+        assert mean(RECORD["rows"], "cnn", epsilon) > mean(short, "mlp", epsilon) + 1.0

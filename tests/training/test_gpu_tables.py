@@ -32,6 +32,7 @@ MADE_UP = {
         | {"sum": 3e-7, "norms": 2e-7, "losses": 1e-7, "worst_norm": 6e-7},
         {"part": "agreement", "model": "mlp", "batch": 512, "tf32": True}
         | {"sum": 4e-4, "norms": 2e-4, "losses": 1e-4, "worst_norm": 2e-3},
+        {"part": "clipping", "model": "mlp", "batch": 512, "tf32": True, "over": 1.25e-7},
         step("cnn", 512, "not private", 2.0, 10.0),
         step("cnn", 512, "dpml", 3.0, 12.0),
         step("cnn", 512, HOOKS, 9.0, 300.0),
@@ -77,6 +78,10 @@ def test_times_and_memory_with_gaps():
     ]
 
 
+def test_clipping():
+    assert by_title(MADE_UP)["Clipping"][2] == [["MLP", "512", "allowed", "1.2e-07"]]
+
+
 def test_agreement_names_the_worst():
     note, _, lines = by_title(MADE_UP)["Agreement with the CPU"]
     assert lines[0] == ["MLP", "512", "not allowed", "3.0e-07", "2.0e-07", "6.0e-07", "1.0e-07"]
@@ -110,7 +115,7 @@ def complete(content):
     """Every row has its place in a table."""
     found = by_title(content)
     names = gpu_tables.NAMES
-    rows = {part: gpu_tables.of(content, part) for part in ("agreement", "step", "run", "stacked")}
+    rows = {part: gpu_tables.of(content, part) for part in ("agreement", "clipping", "step", "run", "stacked")}
     assert sum(map(len, rows.values())) == len(content["rows"])
     steps = {(names[row["model"]], str(row["batch"])) for row in rows["step"]}
     assert {tuple(line[:2]) for line in found["Time of a step"][2]} == steps
@@ -120,7 +125,9 @@ def complete(content):
     runs = found["A whole step in a run"]
     times = [line[runs[1].index(name)] for line in runs[2] for name in gpu.MECHANISMS]
     assert sorted(filter(None, times)) == sorted(gpu_tables.shown(row["milliseconds"]) for row in rows["run"])
-    assert len(found["Stacked models"][2]) == len(rows["stacked"])
+    for title, part in (("Clipping", "clipping"), ("Stacked models", "stacked")):
+        assert (title in found) == bool(rows[part])
+        assert title not in found or len(found[title][2]) == len(rows[part])
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +142,10 @@ def tiny(tmp_path_factory):
 
 
 def test_the_tiny_preset_and_the_recorded_file(tiny, capsys):
-    complete(json.loads(tiny.read_text(encoding="utf-8")))
-    if gpu_tables.RESULTS.is_file():
-        complete(json.loads(gpu_tables.RESULTS.read_text(encoding="utf-8")))
+    content = json.loads(tiny.read_text(encoding="utf-8"))
+    complete(content)
+    assert len(gpu_tables.tables(content)) == 5
+    complete(json.loads(gpu_tables.RESULTS.read_text(encoding="utf-8")))
     assert gpu_tables.main([str(tiny)]) == 0
     assert "\nStacked models. " in capsys.readouterr().out
 
