@@ -69,7 +69,7 @@ def keep_smallest(norms: Tensor, *, trim: int | Tensor, ids: Tensor) -> Tensor:
         ValueError: if norms is not a floating tensor [B], ids not an integer tensor [B] on the same device, or trim
             not an integer >= 0 (its value in a tensor is not looked at).
 
-    Source: the trimmed sum of D. Wang and co-authors' private trimmed SGD; the order as in `dpml.ptr`.
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 3; the order as in `dpml.ptr.trimmed_sum`.
     """
     _checked_norms(norms)
     good = isinstance(ids, Tensor) and ids.shape == norms.shape and ids.device == norms.device
