@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ class ExperimentTables(SphinxDirective):
 
 
 def unbroken(cell: str) -> str:
-    """The text of a cell, which a narrow column must not break beside ±."""
-    return cell.replace(" ± ", "\u00a0±\u00a0")
+    """The text of a cell, which a narrow column must not break beside ± or within 1.7e-07."""
+    return re.sub(r"(?<=\d)e-(?=\d)", "e\u2011", cell.replace(" ± ", "\u00a0±\u00a0"))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
