@@ -86,7 +86,7 @@ def real(
         ValueError: for anything else: bool, str, None, complex, NaN, inf, an array with a shape.
     """
     scalar, number = _scalar(value), math.nan
-    if isinstance(scalar, numbers.Real) and not isinstance(scalar, bool):
+    if not isinstance(scalar, bool) and isinstance(scalar, numbers.Real):
         try:
             number = float(scalar) + 0.0  # -0.0 + 0.0 is 0.0
         except OverflowError:  # an int beyond the range of floats

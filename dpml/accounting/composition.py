@@ -38,7 +38,6 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable
-from fractions import Fraction
 
 from dpml import arguments, numerics
 from dpml.accounting.advanced_composition import advanced, advanced_first_k, advanced_tanh
@@ -162,6 +161,8 @@ def _times(count: int, value: float) -> float:
         return count * value
     except OverflowError:  # an int beyond the range of floats, though the product may be within it
         pass
+    from fractions import Fraction  # slow to import, and hardly ever needed
+
     try:
         return float(count * Fraction(value))
     except OverflowError:

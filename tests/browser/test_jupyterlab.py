@@ -47,7 +47,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def wait_for(what: str, condition: Any, seconds: float = 60) -> Any:
+def wait_for(what: str, condition: Any, seconds: float = 150) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
