@@ -653,3 +653,16 @@ def test_publishing_refuses_before_it_draws(name, bad):
     with pytest.raises(ValueError, match=rf"^{name} must "):
         privacy.publish_gnmax_cost(**(good | {name: bad}))
     assert rng.bit_generator.state == before
+
+
+def test_a_delta_near_one_is_answered_at_once():
+    """There delta hardly moves with epsilon, and a search for the last digit of epsilon has nothing to hold on to."""
+    values = []
+    started = time.process_time()
+    for delta in (0.3, 0.5, 0.7, 0.999999, 1.0 - 1e-9, math.nextafter(1.0, 0.0), 1.0):
+        for queries, scale in ((1, 0.0100001), (2, 0.05), (10**4, 20.0)):
+            values.append(privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon)
+    assert time.process_time() - started < 8.0
+    for i in range(3):
+        assert values[i::3] == sorted(values[i::3], reverse=True)
+    assert values[-3:] == [0.0, 0.0, 0.0]

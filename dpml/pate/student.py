@@ -14,11 +14,12 @@ of the Laplace mechanism with sensitivity 1 and scale b:
 
 This pair of laws dominates the k labels, also where later questions depend on earlier labels.
 
-Proof. Fix the randomness of the teachers and one query. A replaced record is in one shard, so that one teacher may
-change its vote, say from class i to class j. Then count i falls by 1, count j rises by 1, and the other noisy counts
-have one law under both datasets. The noises are independent, so the loss is the sum of the losses of counts i and j;
-Laplace noise is symmetric, so up or down makes no difference to their laws. A vote that stays has loss 0. Hence two
-Laplace pairs dominate the query, whichever i and j; pairs compose by products (Zhu, Dong and Wang 2022, Theorem 10).
+Proof. Fix the randomness of the teachers and one query. A replaced record stays in one shard, provided that shards do
+not depend on what is in the records; so one teacher may change its vote, say from class i to class j. Then count i
+falls by 1, count j rises by 1, and the other noisy counts have one law under both datasets. The noises are independent,
+so the loss is the sum of the losses of counts i and j; Laplace noise is symmetric, so up or down makes no difference to
+their laws. A vote that stays has loss 0. Hence two Laplace pairs dominate the query, whichever i and j; pairs compose
+by products (Zhu, Dong and Wang 2022, Theorem 10).
 
 Each count is a (1/b, 0)-private mechanism, so the optimal composition of 2k of these is a bound as well. That of k
 mechanisms that are (2/b, 0)-private, the account label by label, is larger: it lets both counts have their worst loss
@@ -55,6 +56,7 @@ __all__ = ["confident_student", "gnmax_student", "laplace_student"]
 _MOST = 10**9
 _MOST_LAPLACE = _MOST // 2  # each query is two losses, and the accountants take 10^9
 _SCALES, _LEAST_DELTA = (0.01, 1e6), 1e-250  # what `dpml.accounting.pld` takes of Laplace losses
+_MOST_DELTA = 0.5  # from here on delta hardly moves with epsilon, and the accountant would search for long
 
 
 def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
@@ -63,8 +65,8 @@ def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
     For any votes; neighbours: one replaced record. The exact value for the noisy counts, rounded up by the tight
     accountant, and an upper bound for the labels. Never above the optimal composition of 2 queries (1/scale)-private
     mechanisms; that bound alone is used where the accountant does not reach: a scale outside [0.01, 1e6] or a delta
-    below 1e-250. With delta = 0 it is 2 queries/scale. Never above the lecture's moments accountant on Theorem 1 of
-    `dpml.pate.laplace_votes`, nor above advanced composition.
+    below 1e-250. A delta above 1/2 gets the accountant's bound for 1/2. With delta = 0 it is 2 queries/scale. Never
+    above the lecture's moments accountant on Theorem 1 of `dpml.pate.laplace_votes`, nor above advanced composition.
 
     Raises:
         ValueError: if queries is not an integer in [0, 500000000], scale not in (0, inf), delta not in [0, 1], or the
@@ -92,7 +94,8 @@ def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
     counts = 2 * queries
     epsilon = composition.optimal(epsilon=1.0 / scale, delta=0.0, k=counts, total_delta=delta).epsilon
     if _SCALES[0] <= scale <= _SCALES[1] and _LEAST_DELTA <= delta < 1.0:
-        epsilon = min(epsilon, compose([(losses.laplace(scale=scale), counts)], delta=delta).upper)
+        tight = compose([(losses.laplace(scale=scale), counts)], delta=min(delta, _MOST_DELTA))
+        epsilon = min(epsilon, tight.upper)
     return _label(epsilon, delta)
 
 
