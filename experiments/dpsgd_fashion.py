@@ -48,6 +48,7 @@ from dpml.training import dpsgd, models
 from dpml.training.loop import accuracy
 from dpml.training.sampling import Poisson
 from dpml.training.trace import QUANTILES
+from experiments.printing import Table, show
 
 RESULTS = Path(__file__).resolve().parent / "results" / "dpsgd_fashion.json"
 DELTA, MOMENTUM, CLIP_NORM = 1e-5, 0.9, 1.0
@@ -338,7 +339,6 @@ def run(name: str, *, into: Path) -> dict[str, Any]:
 
 # ---- the tables ----
 
-Table = tuple[str, str, list[str], list[list[str]]]
 CHOICE = [name for name in Setting._fields if name not in ("part", "seed")]
 
 
@@ -534,8 +534,7 @@ def main() -> int:
     into = given.into or (
         RESULTS if given.preset == "full" else RESULTS.with_name(f"dpsgd_fashion_{given.preset}.json")
     )
-    for title, note, head, lines in tables(run(given.preset, into=into)):
-        print(f"\n{title}. {note}\n" + "\n".join(" | ".join(cells) for cells in [head, *lines]))
+    show(tables(run(given.preset, into=into)))
     return 0
 
 

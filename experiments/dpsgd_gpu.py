@@ -34,6 +34,7 @@ from dpml import data
 from dpml.training import models
 from dpml.training.trace import Diverged
 from experiments import dpsgd_fashion as fashion
+from experiments.printing import Table, show
 from experiments.processes import results
 
 RESULTS = Path(__file__).resolve().parent / "results" / "dpsgd_gpu.json"
@@ -156,7 +157,7 @@ def run(
     return {**head, "rows": rows}
 
 
-def tables(content: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[str]]]]:
+def tables(content: dict[str, Any]) -> list[Table]:
     """Title, note, head and rows of each table: what was run, the accuracies, the learning rates tried."""
     return fashion.tables(content)
 
@@ -170,8 +171,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1, help="as many runs at a time")
     given = parser.parse_args()
     limits = {"seconds": given.seconds, "processes": given.processes}
-    for title, note, head, lines in tables(run(given.preset, into=given.into, device=given.device, **limits)):
-        print(f"\n{title}. {note}\n" + "\n".join(" | ".join(cells) for cells in [head, *lines]))
+    show(tables(run(given.preset, into=given.into, device=given.device, **limits)))
     return 0
 
 

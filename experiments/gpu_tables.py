@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.gpu import MECHANISMS, PEERS, RESULTS, benchmark
+from experiments.printing import Table, show
 
 Row = dict[str, Any]
-Table = tuple[str, str, list[str], list[list[str]]]
 NAMES = {"mlp": "MLP", "cnn": "CNN", "resnet": "ResNet"}
 NO_FIT = "does not fit"
 
@@ -185,8 +185,7 @@ def tables(content: dict[str, Any]) -> list[Table]:
 
 def main(words: Sequence[str]) -> int:
     content = json.loads(Path(words[0] if words else RESULTS).read_text(encoding="utf-8"))
-    for title, note, head, lines in tables(content):
-        print(f"\n{title}. {note}\n" + "\n".join(" | ".join(cells) for cells in [head, *lines]))
+    show(tables(content))
     return 0
 
 

@@ -49,6 +49,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dpml import data
+from experiments.printing import Table, show
 from experiments.processes import results
 
 if TYPE_CHECKING:
@@ -497,7 +498,7 @@ def summaries(rows: list[dict[str, Any]]) -> list[Summary]:
     return made
 
 
-def tables(part: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[str]]]]:
+def tables(part: dict[str, Any]) -> list[Table]:
     """Title, note, head and rows of each table of a part: what each method spends, and the accuracies of each set."""
     found = []
     spends = [
@@ -549,8 +550,7 @@ def main() -> int:
     given = parser.parse_args()
     limits = {"seconds": given.seconds, "processes": given.processes}
     part = run(given.preset, into=given.into, device=given.device, **limits)
-    for title, note, head, lines in tables(part):
-        print(f"\n{title}. {note}\n" + "\n".join(" | ".join(cells) for cells in [head, *lines]))
+    show(tables(part))
     return 0
 
 
