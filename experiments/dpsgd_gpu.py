@@ -35,7 +35,7 @@ from dpml.training import models
 from dpml.training.trace import Diverged
 from experiments import dpsgd_fashion as fashion
 from experiments.printing import Table, show
-from experiments.processes import results
+from experiments.processes import require, results
 
 RESULTS = Path(__file__).resolve().parent / "results" / "dpsgd_gpu.json"
 EPSILONS = (1.0, 3.0, 8.0, None)
@@ -127,6 +127,7 @@ def run(
     name: str, *, into: Path, device: str = "cuda", seconds: float | None = None, processes: int = 1
 ) -> dict[str, Any]:
     """Do what is missing in the file `into`, and return its content. After so many seconds no further row is begun."""
+    require(device)
     end = None if seconds is None else time.time() + seconds
     preset = PRESETS[name]
     warnings.simplefilter("ignore")

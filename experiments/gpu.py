@@ -43,6 +43,7 @@ from dpml.training import dpsgd, models, tsgd, weights
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import Poisson
 from dpml.training.stacked_networks import StackedPerExample, stack
+from experiments.processes import require
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results" / "gpu.json"
@@ -297,8 +298,7 @@ def machine(preset: Preset) -> dict[str, Any]:
 def measure(name: str, *, into: Path, limit: float) -> dict[str, Any]:
     """Do what is missing in the file `into`, as far as the time allows, and return its content."""
     began, preset = time.perf_counter(), PRESETS[name]
-    if preset.device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit("No GPU was found by PyTorch. On the CPU: --preset tiny --into FILE")
+    require(preset.device)
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     head = {

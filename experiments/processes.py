@@ -11,6 +11,16 @@ Job = TypeVar("Job")
 Row = TypeVar("Row")
 
 
+def require(device: str) -> None:
+    """Leave with one sentence where the device is a GPU that PyTorch does not find."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit(
+            "No GPU was found by PyTorch. On the CPU: --preset tiny --into FILE, with --device cpu if asked."
+        )
+
+
 def results(do: Callable[[Job], Row], jobs: Sequence[Job], processes: int) -> Iterator[Row]:
     """``do(job)`` for every job, as they come; in this process, one after the other, where `processes` is 1.
 

@@ -50,7 +50,7 @@ from tqdm import tqdm
 
 from dpml import data
 from experiments.printing import Table, show
-from experiments.processes import results
+from experiments.processes import require, results
 
 if TYPE_CHECKING:
     import torch
@@ -400,6 +400,7 @@ def run(
 
     After so many seconds no further row is begun.
     """
+    require(device)
     end = None if seconds is None else time.time() + seconds
     preset = PRESETS[name]
     content: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import gpu
+from experiments import dpsgd_gpu, gpu, ptr_tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,3 +84,22 @@ def test_the_script_starts_from_the_source_tree(tmp_path):
         done = subprocess.run(command[:2], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 1
         assert done.stderr.strip() == "No GPU was found by PyTorch. On the CPU: --preset tiny --into FILE"
+
+
+def test_small_batches_do_not_fill_the_card():
+    """The page says so of the MLP."""
+    rows = [row for row in json.loads(gpu.RESULTS.read_text(encoding="utf-8"))["rows"] if row["part"] == "step"]
+    plain = {row["batch"]: row["milliseconds"] for row in rows if (row["model"], row["who"]) == ("mlp", "not private")}
+    assert plain[8192] < 1.1 * plain[256]
+
+
+@pytest.mark.skipif(gpu.torch.cuda.is_available(), reason="a GPU is there")
+@pytest.mark.parametrize("run", [gpu, dpsgd_gpu, ptr_tables])
+def test_without_a_gpu_one_sentence_says_so(run, tmp_path):
+    into = tmp_path / "results.json"
+    with pytest.raises(SystemExit, match="No GPU was found by PyTorch"):
+        if run is gpu:
+            gpu.measure("gpu", into=into, limit=1.0)
+        else:
+            run.run("full" if run is dpsgd_gpu else "gpu", into=into, device="cuda")
+    assert not into.exists()
