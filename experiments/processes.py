@@ -16,9 +16,7 @@ def require(device: str) -> None:
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit(
-            "No GPU was found by PyTorch. On the CPU: --preset tiny --into FILE, with --device cpu if asked."
-        )
+        raise SystemExit("No GPU was found by PyTorch. On the CPU: --preset tiny --into FILE")
 
 
 def results(do: Callable[[Job], Row], jobs: Sequence[Job], processes: int) -> Iterator[Row]:
