@@ -337,8 +337,10 @@ class _Training:
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
         self.randomness.restore(content["randomness"])
-        self.rule_state = {name: value.to(device) for name, value in content["rule"].items()}
-        sums = {name: value.to(device) for name, value in content["sums"].items()}
+        self.rule_state, sums = (
+            {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in part.items()}
+            for part in (content["rule"], content["sums"])
+        )
         self.recorder = Recorder(content["points"], sums, content["counts"])
         self.last_norms = content["norms"].to(device)
 

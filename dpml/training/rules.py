@@ -29,8 +29,8 @@ from dpml.training.per_example import PerExample
 
 __all__ = ["Decision", "LogicalBatchRule", "PerExampleRule", "Rule", "State", "WeightedSum", "weighted_sum"]
 
-State = dict[str, torch.Tensor]
-"""What a rule remembers from step to step."""
+State = dict[str, torch.Tensor | float]
+"""What a rule remembers from step to step, and what it reports: numbers or tensors, which a checkpoint can hold."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Decision(NamedTuple):
     """What a `LogicalBatchRule` decides: weights (one for each norm), noise, its next state, and what to report.
 
     `noise` is a number or a tensor without dimensions, so that a test may choose it without waiting for the device.
-    `log` maps names to such tensors; the trace keeps their means over the steps.
+    `log` maps names to such numbers; the trace keeps their means over the steps.
 
     Source: definition.
     """
@@ -145,7 +145,8 @@ def weighted_sum(
             add(look(chunk), rule.weigh(chunk.norms))
     else:
         kept = [look(chunk) for chunk in chunks]
-        decision = rule.decide(torch.cat(norms), ids=ids, state=state, generator=generator)
+        seen = torch.cat(norms) if len(norms) != 2 else norms[1]
+        decision = rule.decide(seen, ids=ids, state=state, generator=generator)
         if decision.weights.shape != ids.shape:
             raise ValueError(f"rule must return one weight per norm, got shape {tuple(decision.weights.shape)}")
         noise, state, log = decision.noise, decision.state, dict(decision.log)

@@ -104,10 +104,10 @@ class Recorder:
     """Sums since the last point, kept on the device, and the points so far, kept on the CPU."""
 
     points: list[dict[str, Any]] = field(default_factory=list)
-    sums: dict[str, torch.Tensor] = field(default_factory=dict)
+    sums: dict[str, torch.Tensor | float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=lambda: {"examples": 0, "steps": 0})
 
-    def add(self, size: int, sums: dict[str, torch.Tensor]) -> None:
+    def add(self, size: int, sums: dict[str, torch.Tensor | float]) -> None:
         """Count one step with a batch of `size`; nothing here waits for the device."""
         self.counts = {"examples": self.counts["examples"] + size, "steps": self.counts["steps"] + 1}
         for name, value in sums.items():

@@ -7,8 +7,8 @@ r"""The rules of trimmed SGD: which gradients of a batch stay, how much noise th
 
 `trimming_rule` leaves out the F longest gradients in every step. `testing_rule` leaves them out, and adds noise for
 $\tau R$ in place of R, only where the test passes. Both are rules for `dpml.training.rules.weighted_sum`;
-`dpml.training.tsgd` trains with them and says what they cost. All tensors stay on the device of the norms, and nothing
-waits for it.
+`dpml.training.tsgd` trains with them and says what they cost. On a GPU all numbers stay there and nothing waits for
+them; on a CPU they are Python numbers, and the decision costs a few percent of a step.
 
 What moves F. Algorithm 2 raises F after a failed test and lowers it after a passed one, which settles; the text of
 appendix B.1.3 says the opposite, which runs away: `upside_down_trim` keeps it for the chapter.
@@ -18,30 +18,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from dpml import arguments
-from dpml.training import weights
+from dpml.training import _light, weights
 from dpml.training.rules import Decision, LogicalBatchRule, State
 
 __all__ = ["NextTrim", "next_trim", "testing_rule", "trimming_rule", "upside_down_trim"]
 
-NextTrim = Callable[..., torch.Tensor]
+Count = int | torch.Tensor
+Outcome = bool | torch.Tensor
+
+NextTrim = Callable[..., Count]
 """How F moves after a step: a function such as `next_trim`."""
 
 
-def next_trim(trim: torch.Tensor, *, passed: torch.Tensor, change: int, most: int) -> torch.Tensor:
+def next_trim(trim: Count, *, passed: Outcome, change: int, most: int) -> Count:
     """Return the F of the next step: `change` less after a passed test, `change` more after a failed one, in [0, most].
 
-    All are tensors without dimensions on one device (`change` and `most` are integers); nothing waits for it.
+    `trim` is an integer and `passed` a boolean, or both are tensors without dimensions; nothing waits for their device.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 2 and Remark 5.3.
     """
-    return (trim + torch.where(passed, -change, change)).clamp(0, most)
+    moved: Count = _light.clip(trim + change - 2 * change * passed, 0, most)
+    return moved
 
 
-def upside_down_trim(trim: torch.Tensor, *, passed: torch.Tensor, change: int, most: int) -> torch.Tensor:
+def upside_down_trim(trim: Count, *, passed: Outcome, change: int, most: int) -> Count:
     """Return the F of the next step by the rule of the appendix: `change` *more* after a passed test. It runs away.
 
     Failing lowers F, which makes the next test fail: F falls to 0, and the test never passes again; or F rises until
@@ -52,7 +57,8 @@ def upside_down_trim(trim: torch.Tensor, *, passed: torch.Tensor, change: int, m
         decrease F by the same amount."
     Implemented: so here; `next_trim` is the rule of Algorithm 2 and Remark 5.3, which is the opposite.
     """
-    return (trim + torch.where(passed, change, -change)).clamp(0, most)
+    moved: Count = _light.clip(trim - change + 2 * change * passed, 0, most)
+    return moved
 
 
 def trimming_rule(*, sigma: float, clip_norm: float, trim: int) -> LogicalBatchRule:
@@ -68,9 +74,10 @@ def trimming_rule(*, sigma: float, clip_norm: float, trim: int) -> LogicalBatchR
     trim = arguments.integer("trim", trim, 0)
 
     def decide(norms: torch.Tensor, *, ids: torch.Tensor, state: State, generator: torch.Generator) -> Decision:
-        keep = weights.keep_smallest(norms, trim=trim, ids=ids)
-        left = (~keep).sum() / max(1, len(norms))
-        return Decision(weights.clip(norms, clip_norm=clip_norm) * keep, sigma * clip_norm, state, {"trimmed": left})
+        clipped = weights.clip(norms, clip_norm=clip_norm)
+        kept = _light.drop_largest(clipped, _light.array(norms), ids=_light.array(ids), trim=trim)
+        left = torch.tensor(min(trim, len(norms)) / max(1, len(norms)))
+        return Decision(kept, sigma * clip_norm, state, {"trimmed": left})
 
     return LogicalBatchRule(decide)
 
@@ -107,22 +114,25 @@ def testing_rule(
     move = next_trim if rule is None else rule
 
     def decide(norms: torch.Tensor, *, ids: torch.Tensor, state: State, generator: torch.Generator) -> Decision:
-        now = state["trim"].to(norms.device)
-        margin = (now - (norms > bound).sum()).clamp(min=0)
-        coin = torch.rand((), generator=generator, device=norms.device, dtype=torch.float64) - 0.5
-        noisy = margin - scale * coin.sign() * torch.log1p(-2.0 * coin.abs())
-        passed = noisy > level
-        keep = weights.keep_smallest(norms, trim=now, ids=ids) | ~passed
-        left = (~keep).sum() / max(1, len(norms))
-        seen = {"passed": passed, "trim": now, "trimmed": left, "margin": margin}
+        now: Any = state["trim"]
+        sizes = _light.array(norms)
+        margin = _light.clip(now - _light.count(sizes > bound), 0, most)
+        coin = _light.number(torch.rand((), generator=generator, device=norms.device, dtype=torch.float64)) - 0.5
+        side = 1 - 2 * (coin < 0)
+        passed = margin - scale * side * _light.log1p(-2.0 * abs(coin)) > level
+        yes = _light.double(passed)
+        dropped = now * passed
+        left = _light.clip(dropped, 0, len(norms)) / max(1, len(norms))
+        seen = {"passed": yes, "trim": now, "trimmed": left, "margin": margin}
+        clipped = weights.clip(norms, clip_norm=clip_norm)
         return Decision(
-            weights.clip(norms, clip_norm=clip_norm) * keep,
-            torch.where(passed, sigma * bound, sigma * clip_norm),
+            _light.drop_largest(clipped, sizes, ids=_light.array(ids), trim=dropped),
+            sigma * bound * yes + sigma * clip_norm * (1.0 - yes),
             {"trim": move(now, passed=passed, change=change, most=most)},
-            {name: value.to(torch.float64) for name, value in seen.items()},
+            {name: _light.double(value) for name, value in seen.items()},
         )
 
-    return LogicalBatchRule(decide, {"trim": torch.tensor(trim)})
+    return LogicalBatchRule(decide, {"trim": trim})
 
 
 def _tau(tau: float) -> float:

@@ -16,12 +16,14 @@ All functions work on the device of the norms and wait for nothing.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dpml import arguments
+from dpml.training import _light
 
 __all__ = ["automatic", "clip", "keep_smallest"]
 
@@ -82,11 +84,9 @@ def keep_smallest(norms: Tensor, *, trim: int | Tensor, ids: Tensor) -> Tensor:
             raise ValueError(f"trim must be an integer >= 0 or an integer tensor without dimensions, got {_came(trim)}")
     else:
         trim = arguments.integer("trim", trim, 0)
-    order = ids.argsort(stable=True)
-    order = order[norms.detach()[order].argsort(stable=True)]
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device=order.device)
-    return rank < len(norms) - trim if isinstance(trim, int) else rank < len(norms) - trim.clamp(min=0)
+    dropped = _light.clip(_light.number(trim), 0, math.inf) if isinstance(trim, Tensor) else trim
+    everyone = torch.ones(len(norms), dtype=torch.bool, device=norms.device)
+    return _light.drop_largest(everyone, _light.array(norms), ids=_light.array(ids), trim=dropped)
 
 
 def _normal(weights: Tensor) -> Tensor:

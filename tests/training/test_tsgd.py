@@ -8,11 +8,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpml.ptr import distribution, trimmed_sum
 from dpml.ptr.claim import paper_claim
-from dpml.training import trimming, tsgd, weights
+from dpml.training import _light, trimming, tsgd, weights
 from dpml.training.per_example import PerExample, per_example_gradients
 from dpml.training.rules import PerExampleRule, weighted_sum
 from dpml.training.sampling import FixedSize, Poisson, micro_batches
@@ -183,23 +182,56 @@ def test_one_rule_for_trim_settles_and_the_other_runs_away():
     assert ends[2:] == [0, 100] and rates[2:] == [0.0, 1.0]
 
 
-class Waits(TorchDispatchMode):
-    """Counts what moves a number from the device to Python."""
-
-    def __init__(self):
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.count += "_local_scalar_dense" in str(func)
-        return func(*args, **(kwargs or {}))
+def tensors_stay(monkeypatch):
+    """As on a GPU: nothing becomes a number of Python."""
+    monkeypatch.setattr(_light, "array", lambda tensor: tensor.detach())
+    monkeypatch.setattr(_light, "number", lambda tensor: tensor)
 
 
-def test_the_rule_waits_for_nothing():
+def test_on_a_device_the_rules_wait_for_nothing(monkeypatch):
+    """Tensors of the device "meta" have no values: who asks for one gets an error."""
+    with pytest.raises(RuntimeError, match="meta"):
+        torch.rand((), device="meta").item()
+    tensors_stay(monkeypatch)
     rule = trimming.testing_rule(**PTR, trim=10, change=1, most=20)
-    with Waits() as waits:
-        rule.decide(torch.rand(30), ids=torch.arange(30), state=dict(rule.state), generator=seeded())
-    assert waits.count == 0
+    state = rule.state
+    for _ in range(2):
+        norms, ids = torch.rand(30, device="meta"), torch.arange(30, device="meta")
+        decision = rule.decide(norms, ids=ids, state=dict(state), generator=None)
+        assert decision.weights.shape == (30,) and decision.noise.device.type == "meta"
+        state = decision.state
+    assert state["trim"].device.type == "meta"
+    plain = trimming.trimming_rule(sigma=1.0, clip_norm=1.0, trim=3)
+    assert plain.decide(norms, ids=ids, state={}, generator=None).weights.device.type == "meta"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_and_tensors_decide_alike(dtype, monkeypatch):
+    """What runs on the CPU against what runs on a GPU, with the same coins: ties, NaN, empty batches, F above m."""
+    rng, decisions = np.random.default_rng(7), []
+    cases, given = [], {**PTR, "delta0": 0.1, "change": 2, "most": 15}
+    for _ in range(300):
+        m, trim = int(rng.integers(0, 12)), int(rng.integers(0, 15))
+        norms = rng.choice([0.1, 0.3, 0.5, 0.7, 4.0, math.inf, math.nan], m, p=[0.5, *[0.1] * 3, 0.1, 0.05, 0.05])
+        ids = torch.tensor(rng.permutation(50)[:m])
+        plain = trimming.trimming_rule(sigma=1.1, clip_norm=1.0, trim=trim)
+        for rule in (trimming.testing_rule(**given, trim=trim), plain):
+            cases.append((rule, torch.tensor(norms, dtype=dtype), ids))
+    for _ in range(2):
+        made = []
+        for seed, (rule, norms, ids) in enumerate(cases):
+            made.append(rule.decide(norms, ids=ids, state=rule.state, generator=seeded(seed)))
+        decisions.append(made)
+        tensors_stay(monkeypatch)
+    passed = 0.0
+    for one, other in zip(*decisions, strict=True):
+        torch.testing.assert_close(one.weights, other.weights, rtol=0.0, atol=0.0, equal_nan=True)
+        assert float(one.noise) == float(other.noise)
+        for first, second in ((one.state, other.state), (one.log, other.log)):
+            assert first.keys() == second.keys()
+            assert [*map(float, first.values())] == pytest.approx([*map(float, second.values())], rel=1e-7)
+        passed += float(one.log.get("passed", 0.0))
+    assert 50 < passed < 250
 
 
 # ---- whole runs ----

@@ -69,6 +69,12 @@ def test_ties_do_not_depend_on_the_order_in_the_batch():
         assert set(ids[index][kept].tolist()) == {8, 3}
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_norms_in_lower_precision(dtype):
+    norms = torch.tensor([3.0, 1.0, 2.0, 3.0]).to(dtype)
+    assert keep_smallest(norms, trim=2, ids=torch.tensor([4, 3, 2, 1])).tolist() == [False, True, True, False]
+
+
 def test_undefined_norms_are_dropped_first():
     norms = torch.tensor([torch.nan, 1.0, torch.inf, 2.0])
     assert keep_smallest(norms, trim=2, ids=torch.arange(4)).tolist() == [False, True, False, True]
