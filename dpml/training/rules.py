@@ -145,14 +145,19 @@ def weighted_sum(
             add(look(chunk), rule.weigh(chunk.norms))
     else:
         kept = [look(chunk) for chunk in chunks]
-        seen = torch.cat(norms) if len(norms) != 2 else norms[1]
-        decision = rule.decide(seen, ids=ids, state=state, generator=generator)
+        decision = rule.decide(_joined(norms), ids=ids, state=state, generator=generator)
         if decision.weights.shape != ids.shape:
             raise ValueError(f"rule must return one weight per norm, got shape {tuple(decision.weights.shape)}")
         noise, state, log = decision.noise, decision.state, dict(decision.log)
-        pieces = torch.split(decision.weights, [len(chunk.norms) for chunk in kept])
+        whole = decision.weights
+        pieces = [whole] if len(kept) == 1 else torch.split(whole, [len(chunk.norms) for chunk in kept])
         for chunk, some in zip(kept, pieces, strict=True):
             add(chunk, some)
-    all_norms, all_losses = torch.cat(norms), torch.cat(losses)
-    log |= {"loss": all_losses.sum(), "clipped": (torch.cat(weights) < 1.0).sum()}
+    all_norms, all_losses = _joined(norms), _joined(losses)
+    log |= {"loss": all_losses.sum(), "clipped": (_joined(weights) < 1.0).sum()}
     return WeightedSum(total, noise, state, all_norms, log, all_losses.isfinite().all() & all_norms.isfinite().all())
+
+
+def _joined(pieces: list[torch.Tensor]) -> torch.Tensor:
+    """One tensor of all pieces, the first of which is empty; a copy less if there is nothing to join."""
+    return pieces[1] if len(pieces) == 2 and pieces[1].dtype == pieces[0].dtype else torch.cat(pieces)
