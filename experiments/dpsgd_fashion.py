@@ -55,8 +55,8 @@ DELTA, MOMENTUM, CLIP_NORM = 1e-5, 0.9, 1.0
 NETWORKS: dict[str, Callable[..., torch.nn.Sequential]] = {"mlp": models.mlp, "cnn": models.tutorial_cnn}
 EPSILONS = (1.0, 3.0, 8.0, None)
 RATES = {"mlp": (0.0125, 0.025, 0.05, 0.1), "cnn": (0.05, 0.1, 0.2)}
-SWEEP_SIGMAS = (0.5, 0.7, 1.0, 2.0, 4.0)
-CLIP_NORMS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+SWEEP_SIGMAS = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
+CLIP_NORMS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class Preset(NamedTuple):

@@ -7,13 +7,14 @@ numbers stay there, and nothing waits for them.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["array", "clip", "count", "double", "drop_largest", "log1p", "number"]
+__all__ = ["array", "clip", "count", "double", "drop_largest", "log1p", "number", "whole"]
 
 
 def array(tensor: Tensor) -> Any:
@@ -21,6 +22,7 @@ def array(tensor: Tensor) -> Any:
     tensor = tensor.detach()
     if tensor.device.type != "cpu":
         return tensor
+    tensor = tensor.resolve_neg()
     return tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()  # bfloat16: unknown to NumPy
 
 
@@ -29,7 +31,21 @@ def number(tensor: Tensor) -> Any:
     return tensor.item() if tensor.device.type == "cpu" else tensor
 
 
-def clip(value: Any, low: int, high: float) -> Any:
+def whole(value: Any) -> Any:
+    """A whole number as int, which every checkpoint can hold; in a tensor as it is.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"rule must return a whole number or a tensor of one, got {value!r}") from None
+
+
+def clip(value: Any, low: int, high: int) -> Any:
     """Limit a number to [low, high]."""
     return value.clip(low, high) if isinstance(value, Tensor) else min(max(value, low), high)
 
@@ -54,7 +70,7 @@ def log1p(value: Any) -> Any:
 def drop_largest(weights: Tensor, sizes: Any, *, ids: Any, trim: Any) -> Tensor:
     """Return `weights` with 0 for the `trim` largest of `sizes`; on the CPU they are changed in place.
 
-    Equal sizes are ordered by `ids`; NaN is the largest.
+    Equal sizes are ordered by `ids`; NaN is the largest. No graph may have recorded `weights`.
     """
     if isinstance(sizes, Tensor):
         order = ids.argsort(stable=True)

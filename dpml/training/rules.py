@@ -67,7 +67,7 @@ class LogicalBatchRule:
 
     `ids` are the positions of the examples in the data (int64), `state` is what the rule returned one step before (at
     first the `state` given here), `generator` the source of its own noise, on the device of the norms. It is called in
-    every step, with no norms where the batch is empty, and returns a `Decision`.
+    every step, with no norms where the batch is empty, must not change the norms in place, and returns a `Decision`.
 
     Source: Wang et al., "Rényi differential privacy of propose-test-release and applications to private and robust
     machine learning", NeurIPS 2022, Algorithm 2, in this form.

@@ -32,7 +32,10 @@ Count = int | torch.Tensor
 Outcome = bool | torch.Tensor
 
 NextTrim = Callable[..., Count]
-"""How F moves after a step: a function such as `next_trim`."""
+"""How F moves after a step: a function such as `next_trim`, of an int and a bool as well as of tensors.
+
+Its privacy is that of any other: F depends on outcomes only. F outside [0, most] is taken as the nearer end.
+"""
 
 
 def next_trim(trim: Count, *, passed: Outcome, change: int, most: int) -> Count:
@@ -74,6 +77,7 @@ def trimming_rule(*, sigma: float, clip_norm: float, trim: int) -> LogicalBatchR
     trim = arguments.integer("trim", trim, 0)
 
     def decide(norms: torch.Tensor, *, ids: torch.Tensor, state: State, generator: torch.Generator) -> Decision:
+        norms = _plain(norms, ids)
         clipped = weights.clip(norms, clip_norm=clip_norm)
         kept = _light.drop_largest(clipped, _light.array(norms), ids=_light.array(ids), trim=trim)
         left = torch.tensor(min(trim, len(norms)) / max(1, len(norms)))
@@ -114,12 +118,13 @@ def testing_rule(
     move = next_trim if rule is None else rule
 
     def decide(norms: torch.Tensor, *, ids: torch.Tensor, state: State, generator: torch.Generator) -> Decision:
-        now: Any = state["trim"]
+        norms = _plain(norms, ids)
+        now: Any = _light.clip(state["trim"], 0, most)
         sizes = _light.array(norms)
         margin = _light.clip(now - _light.count(sizes > bound), 0, most)
         coin = _light.number(torch.rand((), generator=generator, device=norms.device, dtype=torch.float64)) - 0.5
         side = 1 - 2 * (coin < 0)
-        passed = margin - scale * side * _light.log1p(-2.0 * abs(coin)) > level
+        passed = margin - side * (scale * _light.log1p(-2.0 * abs(coin))) > level
         yes = _light.double(passed)
         dropped = now * passed
         left = _light.clip(dropped, 0, len(norms)) / max(1, len(norms))
@@ -127,12 +132,23 @@ def testing_rule(
         clipped = weights.clip(norms, clip_norm=clip_norm)
         return Decision(
             _light.drop_largest(clipped, sizes, ids=_light.array(ids), trim=dropped),
-            sigma * bound * yes + sigma * clip_norm * (1.0 - yes),
-            {"trim": move(now, passed=passed, change=change, most=most)},
+            sigma * (bound * yes + clip_norm * (1.0 - yes)),
+            {"trim": _light.whole(move(now, passed=passed, change=change, most=most))},
             {name: _light.double(value) for name, value in seen.items()},
         )
 
     return LogicalBatchRule(decide, {"trim": trim})
+
+
+def _plain(norms: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """The norms without a graph, in single precision at least.
+
+    Raises:
+        ValueError: if norms is not a floating tensor [B], or ids do not fit.
+    """
+    weights.check_norms(norms)
+    weights.check_ids(ids, norms)
+    return norms.detach().to(torch.promote_types(norms.dtype, torch.float32))
 
 
 def _tau(tau: float) -> float:

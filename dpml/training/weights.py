@@ -16,7 +16,6 @@ All functions work on the device of the norms and wait for nothing.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -73,20 +72,31 @@ def keep_smallest(norms: Tensor, *, trim: int | Tensor, ids: Tensor) -> Tensor:
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 3; the order as in `dpml.ptr.trimmed_sum`.
     """
-    _checked_norms(norms)
-    good = isinstance(ids, Tensor) and ids.shape == norms.shape and ids.device == norms.device
-    if not good or ids.dtype not in _INTEGERS:
-        raise ValueError(
-            f"ids must be an integer tensor of shape {tuple(norms.shape)} on {norms.device}, got {_came(ids)}"
-        )
+    check_norms(norms)
+    check_ids(ids, norms)
     if isinstance(trim, Tensor):
         if trim.dim() != 0 or trim.dtype not in _INTEGERS:
             raise ValueError(f"trim must be an integer >= 0 or an integer tensor without dimensions, got {_came(trim)}")
     else:
         trim = arguments.integer("trim", trim, 0)
-    dropped = _light.clip(_light.number(trim), 0, math.inf) if isinstance(trim, Tensor) else trim
+    dropped = _light.clip(_light.number(trim.to(torch.int64)), 0, len(norms)) if isinstance(trim, Tensor) else trim
     everyone = torch.ones(len(norms), dtype=torch.bool, device=norms.device)
     return _light.drop_largest(everyone, _light.array(norms), ids=_light.array(ids), trim=dropped)
+
+
+def check_ids(ids: Any, norms: Tensor) -> None:
+    """Refuse names of examples that do not fit the norms.
+
+    Raises:
+        ValueError: if ids is not an integer tensor of the shape and on the device of norms.
+
+    Source: definition.
+    """
+    good = isinstance(ids, Tensor) and ids.shape == norms.shape and ids.device == norms.device
+    if not good or ids.dtype not in _INTEGERS:
+        raise ValueError(
+            f"ids must be an integer tensor of shape {tuple(norms.shape)} on {norms.device}, got {_came(ids)}"
+        )
 
 
 def _normal(weights: Tensor) -> Tensor:
@@ -103,14 +113,21 @@ def _came(value: Any) -> str:
     return repr(value)[:60]
 
 
-def _checked_norms(norms: Any) -> None:
+def check_norms(norms: Any) -> None:
+    """Refuse what is not a row of norms.
+
+    Raises:
+        ValueError: if norms is not a floating tensor [B].
+
+    Source: definition.
+    """
     if not isinstance(norms, Tensor) or norms.dim() != 1 or not norms.is_floating_point():
         raise ValueError(f"norms must be a floating tensor with one dimension, got {_came(norms)}")
 
 
 def _checked(name: str, value: Any, norms: Any) -> float:
     """Return a positive number that the dtype of the norms can hold; rounded to 0 or inf it would give NaN."""
-    _checked_norms(norms)
+    check_norms(norms)
     limits = torch.finfo(norms.dtype)
     if type(value) is float and limits.tiny <= value <= limits.max:
         return value  # in every step of a training run: the full check below costs as much as several layers' norms

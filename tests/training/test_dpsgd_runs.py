@@ -61,14 +61,16 @@ def test_they_agree_with_the_recorded_file():
     groups = {}
     for row in rows:
         if row["part"] in ("sweep", "clip"):
-            groups.setdefault((row["part"], row["sigma"], row["batch"], row["clip_norm"]), []).append(row)
-    for (part, sigma, batch, clip_norm), group in groups.items():
-        shown = part == "clip" or (sigma, batch) in runs.SWEEP  # other settings are recorded only
-        if shown and len(group) == runs.SEEDS:
-            accuracies = [row["accuracy"] for row in group]
-            mean, spread = runs.SWEEP[sigma, batch] if part == "sweep" else runs.CLIP[clip_norm][1:]
-            assert np.mean(accuracies) == pytest.approx(mean, abs=0.005)
-            assert np.std(accuracies, ddof=1) == pytest.approx(spread, abs=0.01)
-            if part == "clip":
-                clipped = np.mean([row["clipped"] for row in group], axis=0)
-                assert clipped == pytest.approx(runs.CLIP[clip_norm].clipped, abs=0.01)
+            key = (row["sigma"], row["batch"]) if row["part"] == "sweep" else row["clip_norm"]
+            groups.setdefault(key, []).append(row)
+    for key in (*runs.SWEEP, *runs.CLIP):
+        group = groups[key]
+        assert len(group) == runs.SEEDS
+        accuracies = [row["accuracy"] for row in group]
+        mean, spread = runs.SWEEP[key] if key in runs.SWEEP else runs.CLIP[key][1:]
+        assert np.mean(accuracies) == pytest.approx(mean, abs=5.1e-6), key
+        assert np.std(accuracies, ddof=1) == pytest.approx(spread, abs=5.1e-6), key
+        if key in runs.CLIP:
+            clipped = np.mean([row["clipped"] for row in group], axis=0)
+            assert clipped == pytest.approx(runs.CLIP[key].clipped, abs=1e-4)
+            assert group[0]["at_steps"] == [*runs.CLIP_AT_STEPS]

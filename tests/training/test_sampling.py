@@ -192,6 +192,9 @@ def test_bad_targets(name, bad):
     good = {"n": 100, "steps": 10, "epsilon": 1.0, "delta": 1e-5}
     with pytest.raises(ValueError, match=f"^{name} must"):
         FixedSize(m=5).noise_multiplier(**{**good, name: bad})
+
+
+def test_targets_out_of_reach():
     far = {"n": 100, "steps": 10**9, "epsilon": 1e-6, "delta": 1e-9}
     with pytest.raises(ValueError, match=r"^epsilon must be larger"):
         FixedSize(m=50).noise_multiplier(**far)

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from dpml.ptr import distribution, trimmed_sum
 from dpml.ptr.claim import paper_claim
-from dpml.training import _light, trimming, tsgd, weights
+from dpml.training import _light, corruption, trimming, tsgd, weights
 from dpml.training.per_example import PerExample, per_example_gradients
 from dpml.training.rules import PerExampleRule, weighted_sum
 from dpml.training.sampling import FixedSize, Poisson, micro_batches
@@ -276,6 +276,55 @@ def test_a_run_continues_to_the_same_bits(tmp_path):
     assert list(after.trace.other["trim"]) == list(straight.trace.other["trim"])
     with pytest.raises(ValueError, match=r"^checkpoint "):
         trained(steps=12, checkpoint=tmp_path / "run.pt", tau=0.6)
+
+
+def test_a_rule_of_numpy_numbers_continues_too(tmp_path):
+    """What it returns is kept as int, which a checkpoint can hold."""
+
+    def mine(trim, *, passed, change, most):
+        return np.clip(trim + (-change if passed else change), 0, most)
+
+    straight = trained(steps=12, rule=mine)
+    trained(steps=8, rule=mine, checkpoint=tmp_path / "run.pt")
+    after = trained(steps=12, rule=mine, checkpoint=tmp_path / "run.pt")
+    assert torch.equal(vector(straight), vector(after))
+    with pytest.raises(ValueError, match=r"^rule must return a whole number"):
+        trained(rule=lambda trim, **_: trim + 0.5)
+
+
+@pytest.mark.parametrize("train", [tsgd.tsgd, tsgd.tsgd_ptr])
+def test_norms_may_carry_a_graph(train):
+    """Faulty workers may hand over norms that PyTorch could differentiate."""
+    x, y = data()
+
+    def run(some_x):
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        rest = (
+            {**PTR, "tau": 0.9, "trim": 18} if train is tsgd.tsgd_ptr else {"sigma": 1.1, "clip_norm": 1.0, "trim": 5}
+        )
+        named = {"sampling": Poisson(q=0.5), "steps": 8, "delta": 1e-5, "generator": seeded(0)}
+        corrupt = corruption.flipped_gradients(model, cross_entropy, some_x, y, ids=torch.arange(4))
+        return vector(train(model, cross_entropy, some_x, y, optimizer=optimizer, corrupt=corrupt, **named, **rest))
+
+    assert torch.equal(run(x), run(x.clone().requires_grad_()))
+    for rule in (
+        trimming.trimming_rule(sigma=1.0, clip_norm=1.0, trim=1),
+        trimming.testing_rule(**PTR, trim=9, change=1, most=9),
+    ):
+        norms = torch.tensor([3.0, 0.1, 0.2], requires_grad=True)
+        decision = rule.decide(norms, ids=torch.arange(3), state=rule.state, generator=seeded())
+        assert not decision.weights.requires_grad
+
+
+@pytest.mark.parametrize("ids", [torch.arange(2), torch.arange(3.0), torch.zeros(3, 1, dtype=torch.int64), None])
+def test_ids_that_do_not_fit_are_refused(ids):
+    for rule in (
+        trimming.trimming_rule(sigma=1.0, clip_norm=1.0, trim=1),
+        trimming.testing_rule(**PTR, trim=9, change=1, most=9),
+    ):
+        with pytest.raises(ValueError, match=r"^ids must be an integer tensor of shape \(3,\)"):
+            rule.decide(torch.ones(3), ids=ids, state=rule.state, generator=seeded())
 
 
 def test_empty_batches_count_and_get_noise():

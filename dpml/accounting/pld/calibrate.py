@@ -19,6 +19,8 @@ from dpml.accounting.pld.fixed_size import LEAST_SIGMA, _fixed_size_upper_end, f
 from dpml.accounting.pld.sampled_gaussian import TOLERANCE, _upper_end
 from dpml.accounting.pld.sampled_gaussian import epsilon as tight_epsilon
 
+LARGEST_SIGMA = 1e6
+
 __all__ = ["fixed_size_noise_multiplier", "noise_multiplier"]
 
 
@@ -45,7 +47,8 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
             sigma *= 1.0 + 1e-12
         return sigma
     arguments.real("q", q, 1e-12)
-    return _least(lambda sigma: _upper_end(q, sigma, steps, delta, TOLERANCE), epsilon, 0.04)
+    near = _central_limit(q, steps, epsilon, delta)
+    return _least(lambda sigma: _upper_end(q, sigma, steps, delta, TOLERANCE), epsilon, 0.04, near)
 
 
 def fixed_size_noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> float:
@@ -66,13 +69,14 @@ def fixed_size_noise_multiplier(*, q: float, steps: int, epsilon: float, delta: 
         return 0.0
     if q == 1.0 or steps == 1:
         sigma = 2.0 * _closed_form(q, steps, epsilon, delta)
-        if q < 1.0 and not LEAST_SIGMA <= sigma <= 1e6:
+        if q < 1.0 and not LEAST_SIGMA <= sigma <= LARGEST_SIGMA:
             raise _out_of_reach(sigma, epsilon, LEAST_SIGMA)
         while _fixed_size_upper_end(q, sigma, steps, delta) > epsilon:
             sigma *= 1.0 + 1e-12
         return sigma
     arguments.real("q", q, 1e-9)
-    return _least(lambda sigma: _fixed_size_upper_end(q, sigma, steps, delta), epsilon, LEAST_SIGMA)
+    near = 2.0 * _central_limit(q, steps, epsilon, delta)
+    return _least(lambda sigma: _fixed_size_upper_end(q, sigma, steps, delta), epsilon, LEAST_SIGMA, near)
 
 
 def _arguments(q: float, steps: int, epsilon: float, delta: float) -> tuple[float, int, float, float]:
@@ -83,10 +87,20 @@ def _arguments(q: float, steps: int, epsilon: float, delta: float) -> tuple[floa
     return q, steps, epsilon, smallest_delta(delta)
 
 
-def _least(evaluate: Callable[[float], float], epsilon: float, smallest: float) -> float:
+def _central_limit(q: float, steps: int, epsilon: float, delta: float) -> float:
+    """The sigma at which many steps, were they one Gaussian mechanism, would meet the target: where to look first.
+
+    Source: Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", Harvard Data Science Review 2020:
+    the limit has the parameter mu = q sqrt(steps (exp(1/sigma^2) - 1)).
+    """
+    mu = 1.0 / mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
+    return 1.0 / math.sqrt(math.log1p((mu / q) ** 2 / steps))
+
+
+def _least(evaluate: Callable[[float], float], epsilon: float, smallest: float, near: float) -> float:
     """A sigma >= `smallest` whose epsilon, evaluated, is at most the target and close to it."""
     close = 1e-4 * min(1.0, max(epsilon, 1e-3))
-    low, high = _around(evaluate, epsilon, smallest)
+    low, high = _around(evaluate, epsilon, smallest, near)
     count = 0
     while epsilon - high[1] > close and high[0] > low[0] * (1.0 + 1e-7):
         count += 1
@@ -100,22 +114,21 @@ def _least(evaluate: Callable[[float], float], epsilon: float, smallest: float) 
 
 
 def _around(
-    evaluate: Callable[[float], float], epsilon: float, smallest: float
+    evaluate: Callable[[float], float], epsilon: float, smallest: float, near: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Two (sigma, epsilon): too little noise and enough, less than a factor of 2 apart."""
-    sigma, factor = 1.0, 2.0
+    """Two (sigma, epsilon), too little noise and enough, found in growing steps from `near`."""
+    sigma, factor = min(max(near, smallest), LARGEST_SIGMA), 1.01
     low: tuple[float, float] | None = None
     high: tuple[float, float] | None = None
     while low is None or high is None:
         value = evaluate(sigma)
         if value <= epsilon:
-            high = (sigma, value)
-            sigma /= factor
+            high, end, following = (sigma, value), smallest, max(sigma / factor, smallest)
         else:
-            low = (sigma, value)
-            sigma *= factor
-        if (high is None or low is None) and not smallest <= sigma <= 1e6:
+            low, end, following = (sigma, value), LARGEST_SIGMA, min(sigma * factor, LARGEST_SIGMA)
+        if (low is None or high is None) and sigma == end:
             raise _out_of_reach(sigma, epsilon, smallest)
+        sigma, factor = following, min(factor**3, 4.0)
     return low, high
 
 
@@ -127,7 +140,7 @@ def _out_of_reach(sigma: float, epsilon: float, smallest: float) -> ValueError:
 
     Source: the range of sigma that the accountants support.
     """
-    side = "smaller" if sigma < smallest else "larger"
+    side = "smaller" if sigma <= smallest else "larger"
     return ValueError(f"epsilon must be {side} for sigma to lie in [{smallest:g}, 1e6], got {epsilon!r}")
 
 
