@@ -246,6 +246,30 @@ def test_calibration_of_fixed_size_samples(q, steps, epsilon, delta):
     assert sigma > 1.9 * pld.noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
 
 
+@pytest.mark.parametrize(
+    ("calibrate", "spent", "epsilon"),
+    [
+        (pld.noise_multiplier, lambda **given: pld.epsilon(**given).epsilon, 0.003),
+        (pld.fixed_size_noise_multiplier, lambda **given: pld.fixed_size_epsilon_bounds(**given).upper, 0.006),
+    ],
+)
+def test_calibration_reaches_almost_to_the_largest_sigma_and_refuses_at_once_beyond(calibrate, spent, epsilon):
+    setting = {"q": 0.5, "steps": 10**6, "delta": 1e-9}
+    sigma = calibrate(**setting, epsilon=epsilon)
+    assert 7e5 < sigma < 1e6
+    assert epsilon * (1 - 1e-3) <= spent(**setting, sigma=sigma) <= epsilon
+    with pytest.raises(ValueError, match=r"^epsilon must be larger for sigma to lie in .*, 1e6\], got 1e-06"):
+        calibrate(**setting, epsilon=1e-6)
+
+
+@pytest.mark.parametrize("calibrate", [pld.noise_multiplier, pld.fixed_size_noise_multiplier])
+def test_calibration_names_epsilon_where_so_little_noise_is_beyond_floats(calibrate):
+    with pytest.raises(
+        ValueError, match=r"^epsilon must be smaller, got 10000\.0: on the way to it sigma must be larger"
+    ):
+        calibrate(q=0.3, steps=7, epsilon=1e4, delta=1e-250)
+
+
 def test_calibration_of_fixed_size_samples_at_its_limits():
     assert pld.fixed_size_noise_multiplier(q=0.01, steps=10, epsilon=1.0, delta=0.2) == 0.0
     assert pld.fixed_size_noise_multiplier(q=0.0, steps=10, epsilon=1.0, delta=1e-5) == 0.0

@@ -33,7 +33,7 @@ def e2_integrand() -> Explorer:
 
     The lower panel has the log-moment over lambda: the true one, and what is left of it inside the window.
     """
-    lams = [1, 2, 4, 8, 10, 16, 24, 32, 37, 48, 64, 100, 130, 146, 150, 160]
+    lams = [1, 2, 4, 8, 10, 16, 32, 37, 48, 64, 100, 130, 144, 146, 150, 160]
     low, high = -20.0, 180.0
     curve = np.unique(np.concatenate([np.arange(1, 20, 1.5), np.arange(20, 171, 6), [9, 37, 146, 148, 150]]))
     floor = -30.0

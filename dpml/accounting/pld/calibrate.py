@@ -32,7 +32,8 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
 
     Raises:
         ValueError: if q is not in [0, 1], steps not an integer in [0, 1e9], epsilon not in [1e-6, 1e4] or delta not in
-            [1e-250, 1]; or if so little or so much noise would do that sigma leaves [0.04, 1e6].
+            [1e-250, 1]; or if so little or so much noise would do that sigma leaves [0.04, 1e6], or the tail of the
+            loss the range of floats.
 
     Source: definition; the epsilon is that of Zhu, Dong and Wang, "Optimal accounting of differential privacy via
     characteristic function", AISTATS 2022, Theorems 10 and 11; at q = 1 the exact Gaussian of Balle and Wang,
@@ -60,7 +61,8 @@ def fixed_size_noise_multiplier(*, q: float, steps: int, epsilon: float, delta: 
 
     Raises:
         ValueError: if q is not in [0, 1], steps not an integer in [0, 1e9], epsilon not in [1e-6, 1e4] or delta not in
-            [1e-250, 1]; or if so little or so much noise would do that sigma leaves [0.1, 1e6].
+            [1e-250, 1]; or if so little or so much noise would do that sigma leaves [0.1, 1e6], or the tail of the
+            loss the range of floats.
 
     Source: definition; the epsilon is that of `dpml.accounting.pld.fixed_size_epsilon_bounds`.
     """
@@ -99,8 +101,15 @@ def _central_limit(q: float, steps: int, epsilon: float, delta: float) -> float:
 
 def _least(evaluate: Callable[[float], float], epsilon: float, smallest: float, near: float) -> float:
     """A sigma >= `smallest` whose epsilon, evaluated, is at most the target and close to it."""
+
+    def at(sigma: float) -> tuple[float, float]:
+        try:
+            return sigma, evaluate(sigma)
+        except ValueError as error:  # so little noise that the accountant cannot tell what it gives
+            raise ValueError(f"epsilon must be smaller, got {epsilon!r}: on the way to it {error}") from error
+
     close = 1e-4 * min(1.0, max(epsilon, 1e-3))
-    low, high = _around(evaluate, epsilon, smallest, near)
+    low, high = _around(at, epsilon, smallest, near)
     count = 0
     while epsilon - high[1] > close and high[0] > low[0] * (1.0 + 1e-7):
         count += 1
@@ -108,24 +117,24 @@ def _least(evaluate: Callable[[float], float], epsilon: float, smallest: float, 
         a, b = math.log(low[1] / epsilon), math.log(max(high[1], 1e-3 * epsilon) / (epsilon - 0.5 * close))
         share = min(max(a / (a - b), 0.02), 0.98) if count % 4 else 0.5
         sigma = low[0] * (high[0] / low[0]) ** share
-        found = (sigma, evaluate(sigma))
+        found = at(sigma)
         low, high = (low, found) if found[1] <= epsilon else (found, high)
     return high[0]
 
 
 def _around(
-    evaluate: Callable[[float], float], epsilon: float, smallest: float, near: float
+    at: Callable[[float], tuple[float, float]], epsilon: float, smallest: float, near: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Two (sigma, epsilon), too little noise and enough, found in growing steps from `near`."""
     sigma, factor = min(max(near, smallest), LARGEST_SIGMA), 1.01
     low: tuple[float, float] | None = None
     high: tuple[float, float] | None = None
     while low is None or high is None:
-        value = evaluate(sigma)
-        if value <= epsilon:
-            high, end, following = (sigma, value), smallest, max(sigma / factor, smallest)
+        found = at(sigma)
+        if found[1] <= epsilon:
+            high, end, following = found, smallest, max(sigma / factor, smallest)
         else:
-            low, end, following = (sigma, value), LARGEST_SIGMA, min(sigma * factor, LARGEST_SIGMA)
+            low, end, following = found, LARGEST_SIGMA, min(sigma * factor, LARGEST_SIGMA)
         if (low is None or high is None) and sigma == end:
             raise _out_of_reach(sigma, epsilon, smallest)
         sigma, factor = following, min(factor**3, 4.0)
