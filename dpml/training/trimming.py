@@ -80,7 +80,7 @@ def trimming_rule(*, sigma: float, clip_norm: float, trim: int) -> LogicalBatchR
         norms = _plain(norms, ids)
         clipped = weights.clip(norms, clip_norm=clip_norm)
         kept = _light.drop_largest(clipped, _light.array(norms), ids=_light.array(ids), trim=trim)
-        left = torch.tensor(min(trim, len(norms)) / max(1, len(norms)))
+        left = min(trim, len(norms)) / max(1, len(norms))
         return Decision(kept, sigma * clip_norm, state, {"trimmed": left})
 
     return LogicalBatchRule(decide)
