@@ -1,4 +1,4 @@
-r"""Checks of items 5 and 6 of chapter 05: the noisy mean gradient, and the noisy sum in micro-batches.
+r"""Check of item 5 of chapter 05: the noisy mean gradient.
 
 .. math::
 
@@ -8,62 +8,53 @@ r"""Checks of items 5 and 6 of chapter 05: the noisy mean gradient, and the nois
 from __future__ import annotations
 
 import functools
+import io
 import math
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpml import mechanisms
 from dpml.classroom import checks, verdict
 from dpml.classroom.checks import Mistake
+from dpml.classroom.runs import quiet
 from dpml.exercises._mechanisms import both
+from dpml.exercises.dpsgd_clipping import WRONG, clipped
+from dpml.exercises.dpsgd_vectors import SEED, TINY, look_up, noise, not_gaussian, require_call, same_everywhere, vector
 
-__all__ = ["check_noisy_mean", "check_noisy_sum"]
-
-Array = NDArray[np.float64]
-_SEED = 20_250_117
-
-
-def _clipped(gradients: Array, clip_norm: float) -> Array:
-    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
-    clipped: Array = gradients * (clip_norm / np.maximum(norms, clip_norm))
-    return clipped
+__all__ = ["check_noisy_mean"]
 
 
 def check_noisy_mean(answer: Any) -> None:
     """The mean gradient of a batch, with the noise of DP-SGD.
 
-    C = 2, so that noise without it is half of what is needed; B = 256. The privacy test looks at one coordinate: at
+    Clipping, sum and division are checked with hardly any noise, in several dimensions; then the noise. In the privacy
+    test C = 2, so that noise without it is half of what is needed, and B = 256. It looks at one coordinate: at
     sigma = 1.5 and epsilon = 1 the delta that is allowed is the exact one, and half the noise needs several times it.
     """
     name, clip_norm, sigma, batch, epsilon = "noisy_mean", 2.0, 1.5, 256, 1.0
     named = {"clip_norm": clip_norm, "sigma": sigma, "expected_batch": batch}
-    _require_call(answer, name=name, named={**named, "rng": None})
+    require_call(answer, name=name, named={**named, "rng": None})
     _require_vector(answer, name=name, named=named, size=3)
+    with redirect_stdout(io.StringIO()):
+        checks.properties(
+            answer,
+            name=name,
+            cases=[
+                ("with hardly any noise it is the sum of the clipped gradients over expected_batch", _exact),
+                ("an empty batch gets the same noise as any other", _once),
+            ],
+        )
 
     @functools.wraps(answer)
-    def first(gradients: Any, rng: np.random.Generator) -> float:
-        return float(np.asarray(answer(gradients, **named, rng=rng), dtype=float).reshape(-1)[0])
+    def first(gradients: Any, rng: np.random.Generator) -> Any:
+        came = answer(gradients, **named, rng=rng)
+        values = vector(came, size=np.shape(gradients)[1])
+        return came if isinstance(values, str) else float(values[0])
 
-    def mean(
-        gradients: Any,
-        rng: np.random.Generator,
-        *,
-        noise: float = sigma * clip_norm,
-        over: float = batch,
-        clip: bool = True,
-    ) -> float:
-        rows = _clipped(gradients, clip_norm) if clip else gradients
-        return float((rows.sum(axis=0)[0] + noise * rng.normal()) / over)
-
-    def mean_clipped_once(gradients: Any, rng: np.random.Generator) -> float:
-        total = gradients.sum(axis=0) / batch
-        total = total * min(1.0, clip_norm / max(1e-300, float(np.linalg.norm(total))))
-        return float(total[0] + sigma * clip_norm / batch * rng.normal())
-
-    def realised(gradients: Any, rng: np.random.Generator) -> float:
-        return mean(gradients, rng, over=max(1, len(gradients)))
+    def mean(gradients: Any, rng: np.random.Generator, *, noise: float = sigma * clip_norm) -> float:
+        return float((clipped(gradients, clip_norm).sum(axis=0)[0] + noise * rng.normal()) / batch)
 
     right = sigma * clip_norm
     privacy = functools.partial(
@@ -94,6 +85,14 @@ def check_noisy_mean(answer: Any) -> None:
                 "the noise is σ and not σ times the clip norm, here half of what is needed.",
             ),
             Mistake(
+                functools.partial(mean, noise=right**2),
+                "σC is a standard deviation: it need not be squared.",
+            ),
+            Mistake(
+                functools.partial(mean, noise=right * math.sqrt(batch)),
+                "the noise is divided by the root of the batch size: it is 16 times too large.",
+            ),
+            Mistake(
                 functools.partial(mean, noise=2 * right),
                 "the noise is twice what is needed: removing one example moves the sum by C, not by 2 C.",
             ),
@@ -101,158 +100,136 @@ def check_noisy_mean(answer: Any) -> None:
                 functools.partial(mean, noise=0.0),
                 "there is no noise.",
             ),
-            Mistake(
-                functools.partial(mean, clip=False),
-                "nothing is clipped, so one example moves the sum as far as it likes.",
-            ),
-            Mistake(
-                mean_clipped_once,
-                "the mean is clipped and not each example: one example alone decides it.",
-            ),
-            Mistake(
-                realised,
-                "it divides by the number of examples that are there. Divide by expected_batch: it is the same for "
-                "neighbours.",
-            ),
-            Mistake(
-                functools.partial(mean, over=1.0),
-                "this is the noisy sum. Divide it by expected_batch.",
-            ),
         ],
     )
-
-    def noises(f: Any) -> bool | str:
-        rng = np.random.default_rng(_SEED)
-        values = np.asarray(f(np.zeros((2, 4000)), **named, rng=rng), dtype=float) * batch / right
-        if float(values.std()) < 1e-9:
-            return "every coordinate gets the same noise. Draw one number for each of them."
-        if abs(float(values.std()) * batch - 1) < 0.1:
-            return "it is divided by the batch size twice, noise and gradients alike."
-        if abs(float(values.std()) - 1) > 0.1:
-            return f"over 4,000 coordinates the noise has {values.std():.3g} times the standard deviation it needs."
-        return True
 
     both(
         privacy,
         functools.partial(
-            checks.properties, answer, name=name, cases=[("each coordinate gets a noise of its own, σC/B wide", noises)]
+            checks.properties,
+            answer,
+            name=name,
+            cases=[("each coordinate gets a noise of its own, σC/B wide", _noises)],
         ),
     )
 
 
-def check_noisy_sum(answer: Any) -> None:
-    """The sum of clipped gradients, `size` examples at a time, with the noise of one release."""
-    name = "noisy_sum"
-    _require_call(answer, name=name, named={"clip_norm": 1.0, "sigma": 1.0, "size": 4, "rng": None})
-    rng = np.random.default_rng(_SEED)
-    batch = rng.normal(size=(10, 3)) * np.linspace(0.1, 3.0, 10)[:, None]
-
-    def exact(f: Any) -> bool | str:
-        right = _clipped(batch, 1.0).sum(axis=0)
-        for size in (10, 5, 4, 3, 1, 64):
-            came = f(batch.copy(), clip_norm=1.0, sigma=0.0, size=size, rng=np.random.default_rng(0))
-            if came is None:
-                return "it returned None: is a return missing?"
-            values = np.asarray(came, dtype=float)
-            if values.shape != (3,):
-                return f"it returned shape {values.shape} for gradients of 3 numbers."
-            if not np.allclose(values, right):
-                return _why(values, right, batch, size)
-        empty = np.asarray(
-            f(np.zeros((0, 3)), clip_norm=1.0, sigma=0.0, size=4, rng=np.random.default_rng(0)), dtype=float
+def _exact(f: Any) -> bool | str:
+    """In several dimensions, at a clip norm and a batch size of its own."""
+    clip_norm, expected = 0.5, 40
+    batch = np.random.default_rng(SEED).normal(size=(30, 3)) * np.geomspace(0.1, 30.0, 30)[:, None]
+    came = []
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        value = vector(f(batch.copy(), clip_norm=clip_norm, sigma=TINY, expected_batch=expected, rng=rng), size=3)
+        if isinstance(value, str):
+            return value
+        came.append(value)
+    if float(np.abs(came[0] - came[1]).max()) > 1e-5:
+        return (
+            f"at a tiny σ, {TINY:g}, it still has noise, which must be in proportion to σ. (The first argument of "
+            "rng.normal is the mean, the second one the standard deviation.)"
         )
-        return True if empty.shape == (3,) and not empty.any() else "of an empty batch it must be three zeros."
-
-    def noise(f: Any) -> bool | str:
-        gradients = np.zeros((64, 2000))
-        for size in (64, 8, 1):
-            came = f(gradients, clip_norm=2.0, sigma=1.5, size=size, rng=np.random.default_rng(_SEED + size))
-            ratio = float(np.std(np.asarray(came, dtype=float))) / 3.0
-            if abs(ratio - 1) > 0.12:  # seven standard deviations
-                return (
-                    f"at size {size} it has {ratio:.3g} times the standard deviation σC{_noise_why(ratio, 64 // size)}"
-                )
-        empty = np.asarray(
-            f(np.zeros((0, 2000)), clip_norm=2.0, sigma=1.5, size=8, rng=np.random.default_rng(1)), dtype=float
-        )
-        if empty.shape != (2000,) or abs(float(empty.std()) / 3.0 - 1) > 0.12:
-            return "an empty batch gets the same noise; else it would show that nobody was drawn."
+    total = clipped(batch, clip_norm).sum(axis=0)
+    if np.allclose(came[0], total / expected, rtol=1e-4, atol=5e-6):
         return True
-
-    def own(f: Any) -> bool | str:
-        came = [
-            np.asarray(f(batch.copy(), clip_norm=1.0, sigma=1.0, size=4, rng=np.random.default_rng(seed)), dtype=float)
-            for seed in (1, 1, 2)
-        ]
-        if not np.array_equal(came[0], came[1]):
-            return "two calls with the same rng differ: draw from the rng that it is given."
-        return True if not np.array_equal(came[0], came[2]) else "two calls with different rngs agree."
-
-    checks.properties(
-        answer,
-        name=name,
-        cases=[
-            ("without noise it is the sum of the clipped gradients, for every size", exact),
-            ("its noise has standard deviation σC, whatever the size", noise),
-            ("all its randomness comes from rng", own),
+    text = look_up(
+        came[0],
+        [
+            (
+                total / len(batch),
+                "it divides by the number of examples that are there. Divide by expected_batch: it is the same for "
+                "neighbours.",
+            ),
+            (total, "this is the noisy sum. Divide it by expected_batch."),
+            (total / expected**2, "it is divided by the batch size twice."),
+            (total / 256, "it is divided by 256, whatever expected_batch is."),
+            (clipped(total[None], clip_norm)[0] / expected, "the sum is clipped once more. Clip each example only."),
+            (0 * total, "every number is 0."),
+            (-total / expected, "its sign is turned. The optimizer subtracts it."),
+            (clipped(batch[:1], clip_norm)[0] / expected, "only the first example is in it."),
+            (clipped(batch[-1:], clip_norm)[0] / expected, "only the last example is in it."),
+            *(
+                (
+                    clipped(mean[None], clip_norm)[0],
+                    "the mean is clipped and not each example: one example alone decides it.",
+                )
+                for mean in (batch.sum(axis=0) / expected, batch.mean(axis=0))
+            ),
+            (clipped(batch.sum(axis=0)[None], clip_norm)[0] / expected, "the sum is clipped and not each example."),
+            *((wrong(batch, clip_norm).sum(axis=0) / expected, text) for wrong, text in WRONG),
+            (clipped(batch, 2.0).sum(axis=0) / expected, "the clip norm is 2 in it, whatever clip_norm is."),
         ],
     )
+    return f"for {len(batch)} gradients and an expected batch of {expected} it is another vector: {text}"
 
 
-def _why(came: Array, right: Array, batch: Array, size: int) -> str:
-    whole = batch[: len(batch) // size * size]
-    pieces = [batch[s : s + size] for s in range(0, len(batch), size)]
-    summed = np.array([piece.sum(axis=0) for piece in pieces])
-    known = [
-        (right / len(batch), "it is the mean. Return the sum."),
-        (_clipped(whole, 1.0).sum(axis=0), "the last piece, which is not full, is dropped."),
-        (_clipped(summed, 1.0).sum(axis=0), "the sum of each piece is clipped, and not each example."),
-        (np.sum([_clipped(p, 1.0).mean(axis=0) for p in pieces], axis=0), "means of the pieces are added. Add sums."),
-        (batch.sum(axis=0), "nothing is clipped."),
-        (_clipped(pieces[-1], 1.0).sum(axis=0), "only the last piece is left: add the pieces up."),
-    ]
-    return f"at size {size} it is another vector: " + next(
-        (text for wrong, text in known if wrong.shape == came.shape and np.allclose(came, wrong)),
-        "compare it on paper.",
+def _once(f: Any) -> bool | str:
+    """Noise comes once, on the sum, however many examples were drawn."""
+
+    def spread(examples: int) -> float | str:
+        rows = noise(f, examples=examples, numbers=8000, clip_norm=2.0, sigma=1.5, expected_batch=256)
+        return rows if isinstance(rows, str) else float(rows.std()) * 256 / 3.0
+
+    some = spread(64)
+    if isinstance(some, str):
+        return some
+    if math.isclose(some, 8.0, rel_tol=0.1):
+        return "each of 64 examples got noise. It is added once, to the sum."
+    few = vector(
+        f(np.zeros((0, 3)), clip_norm=2.0, sigma=1.5, expected_batch=256, rng=np.random.default_rng(SEED)), size=3
     )
-
-
-def _noise_why(ratio: float, pieces: int) -> str:
-    if ratio < 1e-9:
-        return ": there is none."
-    if pieces > 1 and math.isclose(ratio, math.sqrt(pieces), rel_tol=0.12):
-        return f": each of the {pieces} pieces got noise. One release gets it once, on the whole sum."
-    if math.isclose(ratio, 0.5, rel_tol=0.12):
-        return ": it is not multiplied by the clip norm."
-    return ", and 1 is right."
-
-
-def _require_call(answer: Any, *, name: str, named: dict[str, Any]) -> None:
-    verdict.require_function(answer, name=name)
-    if verdict.unfit(answer, (None,), named):
-        given = ", ".join(list(named)[:-1]) + f" and {list(named)[-1]}"
-        raise verdict.NotYet(
-            f"Your {name} is called with gradients, and with {given} by name: keep the parameter names."
+    none = few if isinstance(few, str) else spread(0)
+    if isinstance(none, str):
+        return f"for an empty batch, {none}"
+    if none < 1e-9 < some:
+        return (
+            "it gets none, which shows that nobody was drawn. Add noise once, to the sum of what is clipped, even if "
+            "nothing is in it."
         )
+    if some > 1e-9 and not math.isclose(none, some, rel_tol=0.2):
+        return f"it gets {none / some:.3g} times the noise of a batch of 64."
+    return True
+
+
+def _noises(f: Any) -> bool | str:
+    for clip_norm, sigma, expected in ((2.0, 1.5, 256), (0.5, 3.0, 40)):
+        rows = noise(f, examples=2, numbers=20_000, clip_norm=clip_norm, sigma=sigma, expected_batch=expected)
+        if isinstance(rows, str):
+            return rows
+        if same_everywhere(rows):
+            return "every coordinate gets the same noise. Draw one number for each of them."
+        if np.count_nonzero(rows) < rows.size / 2:
+            return "most coordinates get none."
+        ratios = rows * expected / (sigma * clip_norm)
+        spread = float(ratios.std())
+        if not math.isclose(spread, 1.0, rel_tol=0.05):
+            return f"over 20,000 numbers the noise has {spread:.3g} times the standard deviation it needs" + (
+                ": σC is not its variance."
+                if math.isclose(spread * math.sqrt(sigma * clip_norm), 1.0, rel_tol=0.03)
+                else "."
+            )
+        if not_gaussian(ratios):
+            return "its size is right, but its distribution is not: it must be Gaussian."
+    return True
 
 
 def _require_vector(answer: Any, *, name: str, named: dict[str, Any], size: int) -> None:
     """One call must give an array of `size` finite numbers."""
     gradients = np.array([[0.5] * size, [2.0] * size])
-    try:
-        came = answer(gradients.copy(), **named, rng=np.random.default_rng(_SEED))
-    except Exception as error:  # whatever student code raises becomes one sentence
-        verdict.refuse_unwritten(error, answer, name=name)
-        raise verdict.NotYet(f"{name} raised {verdict.explained(error)} for 2 gradients.") from None
+    with quiet() as printed:
+        try:
+            came = answer(gradients.copy(), **named, rng=np.random.default_rng(SEED))
+        except Exception as error:  # whatever student code raises becomes one sentence
+            verdict.refuse_unwritten(error, answer, name=name)
+            raise verdict.NotYet(f"{name} raised {verdict.explained(error)} for 2 gradients.") from None
     if came is Ellipsis:
         verdict.not_written(name)
+    if came is None and printed.getvalue().strip():
+        raise verdict.NotYet(f"{name} printed its result but returned None: use return.")
     if came is None:
         raise verdict.NotYet(f"{name} returned None: is a return missing?")
-    try:
-        values = np.asarray(came, dtype=float)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.shape != (size,) or not np.isfinite(values).all():
+    if isinstance(vector(came, size=size), str):
         raise verdict.NotYet(
             f"{name} must return as many numbers as a gradient has, here {size}; it returned {verdict.shown(came)}."
         )

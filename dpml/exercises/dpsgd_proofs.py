@@ -16,15 +16,27 @@ _BATCH = 100
 
 def _clipped_mean(gradients: Any) -> Any:
     """The mean over the expected batch of 100, clipped to norm 1."""
-    mean = np.sum(gradients, axis=0) / _BATCH
-    return mean / max(1.0, float(np.linalg.norm(mean)))
+    mean = np.sum(gradients / _BATCH, axis=0)
+    largest = max(1.0, float(np.abs(mean).max()))  # squares of 1e200 would overflow
+    return mean / largest / max(1.0 / largest, float(np.linalg.norm(mean / largest)))
+
+
+def _norm(gradients: Any) -> Any:
+    with np.errstate(over="ignore"):  # infinite is long
+        return np.linalg.norm(gradients, axis=-1)
 
 
 def check_mean_moves(answer: Any) -> None:
     """100 gradients whose clipped mean moves by more than 2C/100 when the first of them is removed."""
 
     def read(value: Any) -> Any:
-        gradients = np.asarray(value, dtype=float)
+        try:
+            raw = np.asarray(value)
+            gradients = raw.astype(float) if raw.dtype.kind in "buifO" else None
+        except (TypeError, ValueError):
+            gradients = None
+        if gradients is None:
+            raise ValueError("give 100 gradients of 2 real numbers each, an array of shape (100, 2).")
         if gradients.shape != (_BATCH, 2):
             raise ValueError(
                 f"give 100 gradients of 2 numbers each, an array of shape (100, 2), not {gradients.shape}."
@@ -44,24 +56,20 @@ def check_mean_moves(answer: Any) -> None:
         return f"removing the first gradient moves the clipped mean by {distance:.3g}, which the claim allows."
 
     checks.counterexample(
-        answer,
+        answer.detach() if hasattr(answer, "detach") else answer,
         test=test,
         name="mean_moves",
         mistakes=[
             Mistake(
-                lambda value: (
-                    float(np.linalg.norm(read(value), axis=1).max()) <= 2 and moved(value) <= 2 / _BATCH + 1e-9
-                ),
+                lambda value: float(_norm(read(value)).max()) <= 2 and moved(value) <= 2 / _BATCH + 1e-9,
                 "has only short gradients: then no single one matters. Nothing in the claim keeps them short.",
             ),
             Mistake(
-                lambda value: (
-                    float(np.linalg.norm(read(value)[0])) <= 2 < float(np.linalg.norm(read(value), axis=1).max())
-                ),
+                lambda value: float(_norm(read(value)[0])) <= 2 < float(_norm(read(value)).max()),
                 "has its long gradient in a place that stays. The first one is removed.",
             ),
             Mistake(
-                lambda value: float(np.linalg.norm(np.sum(read(value)[1:], axis=0))) >= _BATCH,
+                lambda value: float(_norm(np.sum(read(value)[1:] / _BATCH, axis=0))) >= 1,
                 "keeps a long mean after the removal: before and after, it is clipped to about the same vector.",
             ),
         ],
@@ -94,9 +102,39 @@ def check_divisor(text: Any) -> None:
         name="divisor",
         minimum_words=25,
         must_mention={
-            "the size of the batch": ["size", "number of", "count", "realised", "realized", "actual"],
-            "neighbouring datasets": ["neighbour", "neighbor", "add", "remov", "one example", "one record"],
-            "the sensitivity": ["sensitiv", "moves", "changes by", "depends on"],
+            "the size of the batch": [
+                *("size", "number", "count", "how many", "realised", "realized", "actual"),
+                *("231", "230", "232", "divisor", "denominator"),
+            ],
+            "neighbouring datasets": [
+                *(
+                    "neighbour",
+                    "neighbor",
+                    "adjacent",
+                    "add",
+                    "remov",
+                    "delet",
+                    "join",
+                    "leave",
+                    "take part",
+                    "takes part",
+                ),
+                *(
+                    "one example",
+                    "one record",
+                    "one person",
+                    "single",
+                    "individual",
+                    "participa",
+                    "somebody",
+                    "someone",
+                ),
+            ],
+            "the sensitivity": [
+                *("sensitiv", "moves", "move by", "changes by", "change by", "influence", "bounded", "leak", "reveal"),
+                *("C/", "C /", "C divided", "rescale", "every other", "all other", "everybody else", "everyone else"),
+                *("hides", "does not cover", "not cover", "post-processing", "postprocessing"),
+            ],
         },
         rubric=[
             "The realised size depends on who is in the batch: adding or removing one example changes it, so dividing "

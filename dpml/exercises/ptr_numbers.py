@@ -32,10 +32,10 @@ MNIST = {"q": 256 / 60_000, "sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e
 @cache
 def _unsound_below(form: str) -> float:
     """Where the exact epsilon of Gaussian noise and a formula for it cross: the noise below which the formula lies."""
-    width = math.sqrt(2.0 * math.log(1.25 / DELTA))
+    width = math.sqrt(2.0 * math.log((1.0 if form == "no 1.25" else 1.25) / DELTA))
 
     def excess(sigma: float) -> float:
-        claimed = width / sigma if form == "classic" else width * sigma
+        claimed = width * sigma if form == "printed" else width / sigma
         return mechanisms.gaussian_epsilon(sigma=sigma, delta=DELTA) - claimed
 
     return numerics.crossing(excess, low=0.2, high=2.0)
@@ -55,8 +55,16 @@ def check_unsound_below(answer: Any) -> None:
                 "this is where the classic formula gives epsilon = 1. It is proved below that epsilon only, but it is "
                 "not false at once beyond.",
             ),
+            Mistake(_unsound_below("no 1.25"), "this is the crossing without 1.25 in the logarithm."),
             Mistake(
-                mechanisms.gaussian_epsilon(sigma=1.1, delta=DELTA), "this is an epsilon. A noise multiplier is asked."
+                lambda a: any(
+                    math.isclose(a, epsilon, rel_tol=1e-3)
+                    for epsilon in (
+                        mechanisms.gaussian_epsilon(sigma=1.1, delta=DELTA),
+                        math.sqrt(2.0 * math.log(1.25 / DELTA)) / 1.1,
+                    )
+                ),
+                "this is an epsilon at sigma = 1.1. A noise multiplier is asked.",
             ),
             Mistake(
                 lambda a: math.isclose(
@@ -82,7 +90,7 @@ def check_first_false_order(answer: Any) -> None:
         options=list(range(2, 201)),
         mistakes=[
             Mistake(2, "at order 2 the formula is above the exact value, though its conditions fail there too."),
-            Mistake(5, "order 5 is the last at which the formula is still above the exact value."),
+            Mistake(lambda a: 2 < a < 6, "the formula is still above the exact value there. Go on to larger orders."),
             Mistake(
                 lambda a: 6 < a <= 200,
                 "the formula is below the exact value there, but at a smaller order it already is.",
@@ -98,12 +106,16 @@ def _run(kind: str) -> float:
     case_2 = {name: value for name, value in run.items() if name != "tau"}
     if kind == "moved":
         return privacy.epsilon_by_rdp_branch_in_delta(**case_2).epsilon  # type: ignore[arg-type]
-    if kind == "classic":
+    if kind in ("classic", "undivided"):
         orders = np.arange(2.0, 41.0)
         given = {name: value for name, value in MNIST.items() if name != "q"}
         rdp_run = 3500 * np.asarray(privacy.exact_cases(orders, q=MNIST["q"], **given).case_2)
         left = DELTA - 3500 * MNIST["q"] * MNIST["delta0"]
+        if kind == "undivided":
+            return float(np.min(rdp.conversion_improved(orders, rdp=rdp_run * (orders - 1), delta=left)))
         return float(np.min(rdp.conversion_classic(orders, rdp=rdp_run, delta=left)))
+    if kind == "gaussian":
+        return rdp.epsilon(q=MNIST["q"], sigma=MNIST["sigma"], steps=3500, delta=DELTA).epsilon
     if kind == "renyi":
         return privacy.epsilon_by_rdp(**run).epsilon  # type: ignore[arg-type]
     if kind == "matched":
@@ -128,6 +140,14 @@ def check_epsilon_moved(answer: Any) -> None:
                 "this is the curve of both cases. The rare branch should be in delta, and not in the moments.",
             ),
             Mistake(
+                lambda a: math.isclose(a, _run("gaussian"), rel_tol=3e-3),
+                "this is the Gaussian noise alone. Case 2 is the margin's Laplace noise and the Gaussian together.",
+            ),
+            Mistake(
+                lambda a: math.isclose(a, _run("undivided"), rel_tol=2e-3),
+                "these are log-moments. Divide each by order - 1 before the conversion.",
+            ),
+            Mistake(
                 lambda a: abs(a - _run("exact")) < 0.01,
                 "this is the loss distribution's epsilon. A bound by Rényi divergences is asked here.",
             ),
@@ -138,6 +158,11 @@ def check_epsilon_moved(answer: Any) -> None:
 
 def check_matched_sigma(answer: Any) -> None:
     """The noise multiplier of plain DP-SGD with the epsilon of 3500 steps of propose-test-release."""
+
+    @cache
+    def spent(sigma: float) -> float:
+        return pld.epsilon(q=MNIST["q"], sigma=sigma, steps=3500, delta=DELTA).epsilon
+
     checks.number(
         answer,
         name="matched_sigma",
@@ -153,10 +178,16 @@ def check_matched_sigma(answer: Any) -> None:
                 "this matches one release without sampling. Match the 3500 sampled steps.",
             ),
             Mistake(
-                lambda a: math.isclose(
-                    pld.epsilon(q=MNIST["q"], sigma=a, steps=3500, delta=DELTA).epsilon, 3.041, rel_tol=0.01
-                ),
+                lambda a: math.isclose(a, _run("exact"), rel_tol=2e-3),
+                "this is the epsilon that both shall have. The noise multiplier is asked.",
+            ),
+            Mistake(
+                lambda a: math.isclose(spent(a), 3.041, rel_tol=0.01),
                 "this matches the epsilon that the paper's formula gives, not the true one.",
+            ),
+            Mistake(
+                lambda a: any(math.isclose(spent(a), _run(kind), rel_tol=0.01) for kind in ("moved", "renyi")),
+                "this matches a bound by Rényi divergences, as in item 8. privacy.epsilon is sharper.",
             ),
         ],
         hint="With it, pld.epsilon for q = 256/60000 and 3500 steps is privacy.epsilon of the item's setting.",

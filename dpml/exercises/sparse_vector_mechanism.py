@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -14,14 +14,18 @@ from scipy.special import gammaincc
 
 from dpml.classroom import checks, verdict
 from dpml.classroom.checks import Mistake
+from dpml.classroom.comparison import unwrap
 from dpml.classroom.runs import quiet
 from dpml.pate.sparse_vector_outcomes import outcome_log_probability
 
 __all__ = ["check_first_above", "check_giveaway"]
 
 _RUNS = 8000
-_STREAMS = (((0.0, 0.0, 0.0, 0.0), 0.0), ((3.0, 0.0, 6.0), 5.0))  # answers, threshold
+_STREAMS = (((0.0, 0.0, 0.0, 0.0), 0.0), ((3.45, 0.45, 6.45), 5.0))  # answers, threshold
 _EPSILON = 2.0
+_OTHER_LAW = (
+    "they do not follow the law of the asked noise. Compare the two scales, the kind of noise, and when each is drawn."
+)
 
 
 def _law(stream: tuple[float, ...], threshold: float, b1: float, b2: float) -> NDArray[np.float64]:
@@ -56,6 +60,10 @@ def _wrong_laws(stream: tuple[float, ...], threshold: float) -> dict[str, NDArra
         "they follow the law with Lap(4/epsilon) on the threshold too: private, but with more noise than asked.": _law(
             stream, threshold, 4.0, 4.0
         ),
+        "they follow the law with both scales twice as large: more noise than the given epsilon needs.": _law(
+            stream, threshold, 4.0, 8.0
+        ),
+        "they follow the law for the threshold 0, whatever threshold is given.": _law(stream, 0.0, 2.0, 4.0),
         "they follow the law of scales multiplied by epsilon. A smaller epsilon needs more noise.": _law(
             stream, threshold, 2.0 * _EPSILON**2, 4.0 * _EPSILON**2
         ),
@@ -69,6 +77,11 @@ def check_first_above(answer: Any) -> None:
     """AboveThreshold: the index of the first query above, or None, with Lap(2/epsilon) and Lap(4/epsilon)."""
     name = "first_above"
     f = verdict.require_function(answer, name=name)
+    if verdict.unfit(f, (None,), dict.fromkeys(("threshold", "epsilon", "rng"))):
+        raise checks.NotYet(
+            f"Your {name} is called with the stream, and with threshold, epsilon and rng by name: keep the parameter "
+            "names."
+        )
 
     def right(stream: Any, rng: np.random.Generator) -> float:
         t = rng.laplace(scale=2.0)
@@ -92,7 +105,7 @@ def check_first_above(answer: Any) -> None:
             mistakes=[
                 Mistake(
                     lambda stream, rng: float(next((i for i, v in enumerate(stream) if v >= 0.0), len(stream))),
-                    "there is no noise at all: the exact first query above is released.",
+                    "there is no noise at all, or always the same: the exact first query above is released.",
                 ),
             ],
         )
@@ -113,19 +126,36 @@ def _require_index(f: Callable[..., Any], *, name: str) -> None:
                 raise checks.NotYet(f"{name} stops with {verdict.explained(error)} on the answers {stream}.") from None
         if came is Ellipsis:
             verdict.not_written(name)
-        if isinstance(came, (float, np.floating)) and not float(came).is_integer():
+        came = unwrap(came) if getattr(came, "shape", None) == () else came
+        if isinstance(came, float) and math.isfinite(came) and not came.is_integer():
             raise checks.NotYet(
                 f"{name} returned {verdict.shown(came)}: that is a value of a query. Release the index of the first "
                 "query above, and nothing of its value."
             )
-        if isinstance(came, (list, tuple, np.ndarray)):
+        whole = isinstance(came, (int, float)) and not isinstance(came, bool)
+        if came is not None and not whole and (expected is not None or not isinstance(came, (bool, str))):
             raise checks.NotYet(f"{name} returned {verdict.shown(came)}. Return one index, or None.")
         if came != expected:
-            more = " Stop at the first one above." if expected == 1 else " None stands for: none was above."
+            more = _wrong_index(came, expected, last=3)
             raise checks.NotYet(
                 f"{name} returned {verdict.shown(came)} for the answers {stream} and the threshold 0, all of them far "
                 f"from it.{more}"
             )
+
+
+def _wrong_index(came: Any, expected: int | None, *, last: int) -> str:
+    """What to look at if the index is another one on the answers of `_require_index`."""
+    if expected is None:
+        return " None stands for: none was above."
+    if came is None:
+        return " Some answer is far above. Is a return missing, or does the loop end too early?"
+    if came == last:
+        return " Stop at the first one above."
+    if came == expected + 1:
+        return " Queries are counted from 0."
+    if came in (0, last - 1):
+        return " That one is below. Which way round is the comparison?"
+    return " Return the index counted from 0."
 
 
 def _require_law(f: Callable[..., Any], *, name: str) -> None:
@@ -134,8 +164,8 @@ def _require_law(f: Callable[..., Any], *, name: str) -> None:
     misfit, degrees, best_fit = 0.0, 0, 0.0
     fits: dict[str, float] = {}
     for stream, threshold in _STREAMS:
-        outputs = [f(np.array(stream), threshold=threshold, epsilon=_EPSILON, rng=rng) for _ in range(_RUNS)]
-        counts = np.bincount([len(stream) if o is None else int(o) for o in outputs], minlength=len(stream) + 1)
+        places = [_place(f, stream, threshold, rng, name=name) for _ in range(_RUNS)]
+        counts = np.bincount(places, minlength=len(stream) + 1)
         right = _law(stream, threshold, 2.0, 4.0)
         misfit += float(((counts - _RUNS * right) ** 2 / (_RUNS * right)).sum())
         degrees += len(stream)
@@ -146,17 +176,41 @@ def _require_law(f: Callable[..., Any], *, name: str) -> None:
         return
     best = max(fits, key=lambda text: fits[text])
     known = fits[best] > best_fit - 25.0
-    text = best if known else "they do not follow the law of the asked noise. Compare the two scales."
+    text = best if known else _OTHER_LAW
     raise checks.NotYet(f"{name}: {_RUNS} outputs for each of two lists of answers were counted; {text}")
+
+
+def _place(f: Callable[..., Any], stream: Any, threshold: float, rng: np.random.Generator, *, name: str) -> int:
+    """Where it stopped in one run; the length of the stream if nowhere."""
+    with quiet():
+        try:
+            came = unwrap(f(np.array(stream), threshold=threshold, epsilon=_EPSILON, rng=rng))
+        except Exception as error:
+            raise checks.NotYet(
+                f"{name} stops with {verdict.explained(error)} on the answers {list(stream)} and the threshold "
+                f"{threshold:g}."
+            ) from None
+    if came is None:
+        return len(stream)
+    if not isinstance(came, (int, float)) or came not in range(len(stream)):
+        raise checks.NotYet(
+            f"{name} returned {verdict.shown(came)} for the answers {list(stream)} and the threshold {threshold:g}. "
+            "Return one index, or None."
+        )
+    return int(came)
 
 
 def check_giveaway(answer: Any) -> None:
     """An output of the variant without query noise that D can give and D' never can: (stream, other, bits)."""
 
     def test(triple: Any) -> str | None:
-        stream, other, bits = triple
-        d, d_prime = np.asarray(stream, dtype=float), np.asarray(other, dtype=float)
-        ups = np.asarray(bits).astype(int)
+        if isinstance(triple, (str, Mapping)) or not isinstance(triple, Iterable) or len(list(triple)) != 3:
+            raise ValueError("it needs a tuple of three lists: the answers on D, those on D', and the output")
+        d, d_prime = (_numbers(values, "the answers") for values in list(triple)[:2])
+        bits = _numbers(list(triple)[2], "the output")
+        if not np.isin(bits, (0, 1)).all():
+            raise ValueError("the output holds 1 for above and 0 for below, and nothing else")
+        ups = bits.astype(int)
         if not (d.ndim == 1 and d.shape == d_prime.shape == ups.shape and len(d) > 0):
             raise ValueError("it needs two lists of answers and one of bits, all of the same length")
         if np.abs(d - d_prime).max() > 1 + 1e-12:
@@ -164,9 +218,23 @@ def check_giveaway(answer: Any) -> None:
         noise = {"threshold": 0.0, "threshold_scale": 2.0, "query_scale": 0.0}
         first, second = (outcome_log_probability(v, above=ups, **noise) for v in (d, d_prime))
         if first == -math.inf:
-            return "this output is impossible for the first dataset: some answer below is at least one that is above."
+            return (
+                "this output is impossible for the first dataset: one of its answers marked below is at least as large "
+                "as one marked above."
+            )
         if second > -math.inf:
             return f"both datasets can give it; the loss is {first - second:.3g}, and asked is an infinite one."
         return None
 
     checks.counterexample(answer, name="giveaway", test=test, shows=lambda _: "D can give these bits, and D' never can")
+
+
+def _numbers(values: Any, what: str) -> NDArray[np.float64]:
+    """A list of finite numbers as an array; truth values count as 0 and 1."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{what} must be one list of numbers") from None
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise ValueError(f"{what} must be finite numbers")
+    return array.astype(float)

@@ -59,10 +59,20 @@ def check_probability_above(answer: Any) -> None:
             Mistake(with_scales(2.0, 0.0), "the query has no noise here. It gets Lap(4/epsilon)."),
             Mistake(with_scales(2.0, 2.0), "the query has Lap(2/epsilon); it needs twice as much as the threshold."),
             Mistake(with_scales(4.0, 4.0), "the threshold has Lap(4/epsilon); Lap(2/epsilon) is enough."),
+            Mistake(
+                with_scales(4.0, 8.0), "both scales are twice as large: in the formula, b is that of the threshold."
+            ),
+            Mistake(with_scales(1.0, 2.0), "both scales are half as large as those of AboveThreshold."),
             Mistake(inverted, "the scales are multiplied by epsilon. A smaller epsilon needs more noise."),
             Mistake(
                 lambda *, value, threshold, epsilon: 1 - reference(value=value, threshold=threshold, epsilon=epsilon),
                 "this is the probability of below.",
+            ),
+            Mistake(
+                lambda *, value, threshold, epsilon: reference(
+                    value=min(value, 2 * threshold - value), threshold=threshold, epsilon=epsilon
+                ),
+                "a value above the threshold is treated as if it were as far below.",
             ),
         ],
         hint="At value = threshold it is one half. Far below the threshold it falls like e^(-gap epsilon/4).",
@@ -95,6 +105,8 @@ def check_lam(answer: Any) -> None:
                 math.sqrt(2) * right,
                 "this is for two failures: the loop must end after failure number Q, not after one more.",
             ),
+            Mistake(right**2 * epsilon, "the square root is missing."),
+            Mistake(right * math.sqrt(epsilon), "epsilon stands under the root. It divides the root."),
             Mistake(2 * right, "this is the noise of the queries, 2 lambda."),
             Mistake(
                 sparse_vector_privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff).scale,
@@ -120,9 +132,11 @@ def check_affordable_failures(answer: Any) -> None:
             scale=noise.scale, threshold=noise.threshold, queries=queries, beta=beta
         )
 
-    def largest(distance: int, *, threshold_only: bool = False, classic: bool = False, **setting: Any) -> int:
+    def largest(
+        distance: int, *, threshold_only: bool = False, classic: bool = False, cap: int = 0, **setting: Any
+    ) -> int:
         best = 0
-        for cutoff in range(1, setting["queries"] + 1):
+        for cutoff in range(1, (cap or setting["queries"]) + 1):
             noise = sparse_vector_privacy.m_svec_noise(
                 epsilon=setting["epsilon"], delta=setting["delta"], cutoff=cutoff
             )
@@ -130,6 +144,13 @@ def check_affordable_failures(answer: Any) -> None:
             if need > distance:
                 break
             best = cutoff
+        return best
+
+    def divided(distance: int, **setting: Any) -> int:
+        """As with epsilon divided among the failures: the noise of one failure for that part."""
+        best, queries = 0, setting["queries"]
+        while best < queries and distance >= needed(1, **{**setting, "epsilon": setting["epsilon"] / (best + 1)}):
+            best += 1
         return best
 
     def reference(distance: int, *, epsilon: float, delta: float, queries: int, beta: float) -> int:
@@ -147,7 +168,9 @@ def check_affordable_failures(answer: Any) -> None:
             given(500, 1.0, 1e-5, 1000),
             given(2000, 1.0, 1e-6, 1000),
             given(20, 1.0, 1e-5, 100),
-            given(10_000, 2.0, 1e-5, 5),
+            given(1000, 2.0, 1e-5, 5),
+            given(900, 2.0, 1e-5, 100),
+            given(1500, 2.0, 1e-5, 200),
         ],
         mistakes=[
             Mistake(
@@ -156,18 +179,26 @@ def check_affordable_failures(answer: Any) -> None:
             ),
             Mistake(
                 lambda distance, **s: largest(distance, threshold_only=True, **s),
-                "the threshold alone must not be reached by the distance: noise of queries and threshold comes on top.",
+                "it is not enough to reach the threshold: noise of queries and threshold comes on top.",
             ),
             Mistake(
-                lambda distance, **s: largest(distance, **s) + 1,
+                divided, "epsilon is divided among the failures. m_svec_noise composes better: give it the cutoff."
+            ),
+            Mistake(
+                lambda distance, **s: min(largest(distance, **s) + 1, s["queries"]),
                 "one failure more: for your number the distance that is needed is larger than the one that is there.",
+            ),
+            Mistake(lambda distance, **s: max(0, largest(distance, **s) - 1), "one more failure is affordable."),
+            Mistake(
+                lambda distance, **s: min(largest(distance, **s), s["queries"] - 1),
+                "the cutoff may be as large as the number of queries: range ends before it.",
             ),
             Mistake(
                 lambda distance, **s: max(1, largest(distance, **s)),
                 "where not even one failure is affordable the answer is 0.",
             ),
             Mistake(
-                lambda distance, **s: 10**6 if largest(distance, **s) == s["queries"] else largest(distance, **s),
+                lambda distance, **s: largest(distance, cap=1000, **s),
                 "more failures than queries cannot happen.",
             ),
         ],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from dpml.classroom import checks, verdict
+from dpml.classroom.comparison import as_finite
 
 __all__ = ["check_claims", "check_moved"]
 
@@ -32,26 +34,51 @@ def _cases() -> list[dict[str, Any]]:
 
 def check_moved(answer: Any) -> None:
     """The moved noises of the proof: (t, nu_k) for D become (t', nu_k') for D', and the output stays."""
-    cases = _cases()
+    cases, name = _cases(), "moved"
+    if callable(answer) and verdict.unfit(answer, (0, 0, 0, 0), {}):
+        raise verdict.NotYet(f"Your {name} is called with four arguments: stream, other, t and nu, in this order.")
 
     def moved(f: Any, case: dict[str, Any]) -> tuple[float, float]:
-        came = verdict.given(f(case["stream"].copy(), case["other"].copy(), case["t"], case["nu"].copy()))
-        first, second = (float(v) for v in came)
-        return first, second
+        t, last = _pair(f(case["stream"].copy(), case["other"].copy(), case["t"], case["nu"].copy()))
+        return t, last
 
     def told(case: dict[str, Any]) -> str:
-        return f"for the answers {case['stream'].tolist()} and {case['other'].tolist()}"
+        return f"for the answers {verdict.shown(case['stream'])} and {verdict.shown(case['other'])}"
+
+    def problem(case: dict[str, Any], t: float, last: float) -> str:
+        nu = np.append(case["nu"][:-1], last)
+        came = _first(case["other"], nu, t - 1e-9)
+        if came is None:
+            return f"{told(case)}, the last query of D' is below the moved threshold."
+        early = came < len(nu) - 1
+        return f"{told(case)}, query {came + 1} of D' is above the moved threshold already." if early else ""
+
+    def pairs(f: Any) -> bool | str:
+        for case in cases:
+            came = _pair(f(case["stream"].copy(), case["other"].copy(), case["t"], case["nu"].copy()))
+            if isinstance(came, str):
+                return came
+        return True
 
     def same_output(f: Any) -> bool | str:
+        came = [moved(f, case) for case in cases]
+        found = next((text for case, two in zip(cases, came, strict=True) if (text := problem(case, *two))), "")
+        if not found:
+            return True
+        if not any(problem(case, *two[::-1]) for case, two in zip(cases, came, strict=True)):
+            return "the two are exchanged: the threshold comes first."
+        steps = [(case["t"] + t, case["nu"][-1] + last) for case, (t, last) in zip(cases, came, strict=True)]
+        if not any(problem(case, *two) for case, two in zip(cases, steps, strict=True)):
+            return "these are the moves. Return where threshold and noise are after them."
+        return found
+
+    def keeps(f: Any) -> bool | str:
         for case in cases:
-            t, last = moved(f, case)
-            nu = np.append(case["nu"][:-1], last)
-            k = len(nu)
-            came = _first(case["other"], nu, t - 1e-9)
-            if came is not None and came < k - 1:
-                return f"{told(case)}, query {came + 1} of D' is above the moved threshold already."
-            if came is None:
-                return f"{told(case)}, the last query of D' is below the moved threshold."
+            mine = {key: np.copy(value) for key, value in case.items()}
+            f(mine["stream"], mine["other"], case["t"], mine["nu"])
+            for key in ("stream", "other", "nu"):
+                if not np.array_equal(mine[key], case[key]):
+                    return f"it changed {key}: work on a copy."
         return True
 
     def short(f: Any) -> bool | str:
@@ -78,13 +105,34 @@ def check_moved(answer: Any) -> None:
 
     checks.properties(
         answer,
-        name="moved",
+        name=name,
         cases=[
+            ("it returns two numbers", pairs),
+            ("it leaves its arguments as they were", keeps),
             ("D' with the moved noises gives the output that D gave", same_output),
             ("the threshold moves by at most 1, the last noise by at most 2", short),
             ("given the other noises, each of the two moves is a shift", shift),
         ],
     )
+
+
+def _pair(came: Any) -> Any:
+    """Two floats, or in words what the student's function returned instead."""
+    if came is Ellipsis:
+        return verdict.given(came)
+    if came is None:
+        return "it returned None: is a return missing?"
+    unordered = isinstance(came, (str, bytes, Mapping, set, frozenset))
+    if unordered or not isinstance(came, Iterable) or getattr(came, "shape", None) == ():
+        return f"it returned {verdict.kind(came)}."
+    values = list(came)
+    if len(values) != 2:
+        return f"it returned {len(values)} of them."
+    numbers = [as_finite(value) for value in values]
+    for which, number in zip(("first", "second"), numbers, strict=True):
+        if isinstance(number, str):
+            return f"the {which} one {number}."
+    return tuple(numbers)
 
 
 _CLAIMS = {

@@ -57,6 +57,9 @@ def test_probability_above_accepts(right, capsys):
         (lambda *, value, threshold, epsilon: above(value, threshold, 4 / epsilon, 4 / epsilon), "is enough"),
         (lambda *, value, threshold, epsilon: above(value, threshold, 2 * epsilon, 4 * epsilon), "needs more noise"),
         (lambda *, value, threshold, epsilon: 1 - above(value, threshold, 2 / epsilon, 4 / epsilon), "of below"),
+        (lambda *, value, threshold, epsilon: above(value, threshold, 4 / epsilon, 8 / epsilon), "twice as large"),
+        (lambda *, value, threshold, epsilon: above(value, threshold, 1 / epsilon, 2 / epsilon), "half as large"),
+        (lambda *, value, threshold, epsilon: tail(abs(threshold - value), 2 / epsilon), "as if it were as far below"),
         (lambda *, value, threshold, epsilon: 0.5, "one half"),
         (unwritten, "not written yet"),
     ],
@@ -82,6 +85,8 @@ def test_lam_accepts(right, capsys):
         (math.sqrt(32 * math.log(2e5)) * 0.1, "epsilon multiplies where it must divide"),
         (math.sqrt(2) * 197.634593292, "two failures"),
         (2 * 197.634593292, "the noise of the queries"),
+        (32 * math.log(2e5) / 0.1, "square root is missing"),
+        (math.sqrt(32 * math.log(2e5) / 0.1), "under the root"),
         (19.9961910489, "the least scale"),
         (..., "not written yet"),
     ],
@@ -134,6 +139,20 @@ def by_threshold(distance, **setting):
     return next((q - 1 for q in range(1, setting["queries"] + 1) if need(q) > distance), setting["queries"])
 
 
+def by_division(distance, **setting):
+    def need(q):
+        return needed(1, **{**setting, "epsilon": setting["epsilon"] / q})
+
+    return next((q - 1 for q in range(1, setting["queries"] + 1) if need(q) > distance), setting["queries"])
+
+
+def without_end(distance, **setting):
+    q = 0
+    while needed(q + 1, **setting) <= distance:
+        q += 1
+    return q
+
+
 @pytest.mark.parametrize("right", [by_search, by_halving])
 def test_affordable_failures_accepts(right, capsys):
     items.check_affordable_failures(right)
@@ -147,10 +166,12 @@ def test_affordable_failures_accepts(right, capsys):
         (by_threshold, "noise of queries and threshold comes on top"),
         (lambda distance, **s: by_search(distance, **s) + 1, "one failure more"),
         (lambda distance, **s: max(1, by_search(distance, **s)), "the answer is 0"),
-        (
-            lambda distance, **s: 10**6 if by_search(distance, **s) == s["queries"] else by_search(distance, **s),
-            "more failures than queries",
-        ),
+        (without_end, "more failures than queries"),
+        (by_division, "divided among the failures"),
+        (lambda distance, **s: min(by_search(distance, **s) + 1, s["queries"]), "one failure more"),
+        (lambda distance, **s: max(0, by_search(distance, **s) - 1), "one more failure is affordable"),
+        (lambda distance, **s: min(by_search(distance, **s), s["queries"] - 1), "range ends before it"),
+        (lambda distance, **s: by_search(distance, **{**s, "beta": s["delta"]}), "Put your number"),
         (unwritten, "not written yet"),
     ],
 )
@@ -174,10 +195,23 @@ def careful_moves(stream, other, t, nu):
     return t + 1.0, nu[-1] + 1.0 + stream[-1] - other[-1]
 
 
-@pytest.mark.parametrize("right", [right_moves, careful_moves])
+def arrays_of_one(stream, other, t, nu):
+    return [np.array([value]) for value in right_moves(stream, other, t, nu)]
+
+
+def the_most(stream, other, t, nu):
+    return np.array([t + 1.0, nu[-1] + 2.0])
+
+
+@pytest.mark.parametrize("right", [right_moves, careful_moves, arrays_of_one, the_most])
 def test_moved_accepts(right, capsys):
     items.check_moved(right)
     assert capsys.readouterr().out.startswith("✓ moved")
+
+
+def in_place(stream, other, t, nu):
+    nu[-1] += 2.0
+    return t + 1.0, nu[-1]
 
 
 def follows_its_own_noise(stream, other, t, nu):
@@ -200,7 +234,19 @@ def follows_its_own_noise(stream, other, t, nu):
         (lambda stream, other, t, nu: (t + 1.0, nu[-1] + 3.0), "the last noise moves by 3"),
         (follows_its_own_noise, "depends on the noises that are moved"),
         (unwritten, "not written yet"),
-        (lambda stream, other, t, nu: None, "not written yet"),
+        (lambda stream, other, t, nu: ..., "not written yet"),
+        (lambda stream, other, t, nu: None, "is a return missing?"),
+        (lambda stream, other, t, nu: print(right_moves(stream, other, t, nu)), "is a return missing?"),
+        (lambda stream, other, t, nu: right_moves(stream, other, t, nu)[::-1], "threshold comes first"),
+        (lambda stream, other, t, nu: np.subtract(right_moves(stream, other, t, nu), (t, nu[-1])), "are the moves"),
+        (lambda stream, other, t, nu: right_moves(stream, other, t, nu)[0], "returned an object of type float"),
+        (lambda stream, other, t, nu: (t, nu), "the second one is an array"),
+        (lambda stream, other, t, nu: [str(v) for v in right_moves(stream, other, t, nu)], "the first one is text"),
+        (lambda stream, other, t, nu: dict.fromkeys(right_moves(stream, other, t, nu)), "type dict"),
+        (lambda stream, other, t, nu: (t, math.nan), "the second one is nan"),
+        (lambda stream, other, t, nu: (t, 0.0, 0.0), "returned 3 of them"),
+        (lambda stream, other, t: (t, 0.0), "four arguments"),
+        (in_place, "changed nu"),
     ],
 )
 def test_moved_names_the_mistake(wrong, diagnosis):
@@ -240,6 +286,8 @@ def made(b1, b2, *, fresh=False, out=lambda i, v: i, end=None):
         lambda stream, *, threshold, epsilon, rng: sparse_vector.above_threshold(
             stream, threshold=threshold, epsilon=epsilon, rng=rng
         ),
+        made(2, 4, out=lambda i, v: np.array(i)),
+        made(2, 4, out=lambda i, v: np.int64(i)),
     ],
 )
 def test_first_above_accepts(right, capsys):
@@ -249,6 +297,23 @@ def test_first_above_accepts(right, capsys):
 
 def multiplied(stream, *, threshold, epsilon, rng):
     return made(2 * epsilon**2, 4 * epsilon**2)(stream, threshold=threshold, epsilon=epsilon, rng=rng)
+
+
+def the_other_way_round(stream, **given):
+    return vectorised(-np.asarray(stream), **given)
+
+
+def gaussian(stream, *, threshold, epsilon, rng):
+    noisy = threshold + rng.normal(scale=2 / epsilon)
+    return next((i for i, v in enumerate(stream) if v + rng.normal(scale=4 / epsilon) >= noisy), None)
+
+
+def fails_elsewhere(stream, *, threshold, epsilon, rng):
+    return vectorised(stream, threshold=threshold, epsilon=epsilon, rng=rng) if threshold == 0 else 1 / 0
+
+
+def leaves_the_range(stream, *, threshold, epsilon, rng):
+    return vectorised(stream, threshold=threshold, epsilon=epsilon, rng=rng) if threshold == 0 else 99
 
 
 def last_one(stream, *, threshold, epsilon, rng):
@@ -271,6 +336,21 @@ def last_one(stream, *, threshold, epsilon, rng):
         (made(2, 4, out=lambda i, v: v), "nothing of its value"),
         (made(2, 4, out=lambda i, v: (i, v)), "Return one index"),
         (made(2, 4, end=-1), "None stands for"),
+        (made(2, 4, end=math.nan), "None stands for"),
+        (made(2, 4, end=False), "None stands for"),
+        (made(2, 4, out=lambda i, v: i + 1), "counted from 0"),
+        (made(2, 4, out=lambda i, v: i - 9), "counted from 0"),
+        (made(2, 4, out=lambda i, v: True), "Return one index"),
+        (made(2, 4, out=lambda i, v: str(i)), "Return one index"),
+        (made(2, 4, out=lambda i, v: print(i)), "Is a return missing"),
+        (made(4, 8), "both scales twice as large"),
+        (the_other_way_round, "Which way round"),
+        (lambda stream, **given: vectorised(stream, **{**given, "threshold": 0.0}), "whatever threshold is given"),
+        (lambda stream, **given: vectorised(np.round(stream), **given), "do not follow the law"),
+        (gaussian, "the kind of noise"),
+        (fails_elsewhere, "stops with ZeroDivisionError"),
+        (leaves_the_range, "Return one index"),
+        (lambda stream, threshold, rng: 0, "keep the parameter names"),
         (last_one, "Stop at the first one above"),
         (lambda stream, *, threshold, epsilon, rng: 1 / 0, "stops with ZeroDivisionError"),
         (unwritten, "not written yet"),
@@ -280,6 +360,15 @@ def last_one(stream, *, threshold, epsilon, rng):
 )
 def test_first_above_names_the_mistake(wrong, diagnosis):
     assert diagnosis in message(items.check_first_above, wrong)
+
+
+def test_first_above_keeps_the_prints_of_the_answer_to_itself(capsys):
+    def talks(stream, **given):
+        print("looking at", stream)
+        return vectorised(stream, **given)
+
+    items.check_first_above(talks)
+    assert "looking" not in capsys.readouterr().out
 
 
 def test_own_randomness_is_found():
@@ -344,6 +433,13 @@ def test_giveaway_accepts(right, capsys):
         (([1.0, 0.0], [0.0, 1.0], [0, 1]), "impossible for the first dataset"),
         (([0.0, 1.0], [0.5, 0.8], [0, 1]), "both datasets can give it"),
         (([0.0], [1.0, 0.0], [0, 1]), "of the same length"),
+        (([0.0, 1.0], [1.0, 0.0], ["0", "1"]), "the output must be finite numbers"),
+        (([0.0, 1.0], [1.0, 0.0], [0.5, 1.5]), "1 for above and 0 for below"),
+        (([0.0, math.nan], [1.0, 0.0], [0, 1]), "the answers must be finite numbers"),
+        (([0.0, None], [1.0, 0.0], [0, 1]), "the answers must be finite numbers"),
+        (([0.0, [1.0]], [1.0, 0.0], [0, 1]), "one list of numbers"),
+        (([0.0, 1.0], [1.0, 0.0]), "a tuple of three lists"),
+        (3, "a tuple of three lists"),
         ("0, 1", "not an input"),
         (..., "not written yet"),
     ],
