@@ -21,7 +21,17 @@ from dpml.classroom.checks import Mistake
 from dpml.classroom.runs import quiet
 from dpml.exercises._mechanisms import both
 from dpml.exercises.dpsgd_clipping import WRONG, clipped
-from dpml.exercises.dpsgd_vectors import SEED, TINY, look_up, noise, not_gaussian, require_call, same_everywhere, vector
+from dpml.exercises.dpsgd_vectors import (
+    SEED,
+    STILL_NOISY,
+    TINY,
+    look_up,
+    noise,
+    not_gaussian,
+    require_call,
+    same_everywhere,
+    vector,
+)
 
 __all__ = ["check_noisy_mean"]
 
@@ -126,10 +136,7 @@ def _exact(f: Any) -> bool | str:
             return value
         came.append(value)
     if float(np.abs(came[0] - came[1]).max()) > 1e-5:
-        return (
-            f"at a tiny σ, {TINY:g}, it still has noise, which must be in proportion to σ. (The first argument of "
-            "rng.normal is the mean, the second one the standard deviation.)"
-        )
+        return STILL_NOISY
     total = clipped(batch, clip_norm).sum(axis=0)
     if np.allclose(came[0], total / expected, rtol=1e-4, atol=5e-6):
         return True

@@ -14,7 +14,17 @@ import numpy as np
 
 from dpml.classroom import checks
 from dpml.exercises.dpsgd_clipping import WRONG, Array, clipped
-from dpml.exercises.dpsgd_vectors import SEED, TINY, look_up, noise, not_gaussian, require_call, same_everywhere, vector
+from dpml.exercises.dpsgd_vectors import (
+    SEED,
+    STILL_NOISY,
+    TINY,
+    look_up,
+    noise,
+    not_gaussian,
+    require_call,
+    same_everywhere,
+    vector,
+)
 
 __all__ = ["check_noisy_sum"]
 
@@ -60,10 +70,7 @@ def _exact(f: Any) -> bool | str:
                 return "it changes the gradients that it is given: work on a copy."
             came.append(values)
         if float(np.abs(came[0] - came[1]).max()) > 1e-3:
-            return (
-                f"at a tiny σ, {TINY:g}, it still has noise, which must be in proportion to σ. (The first argument of "
-                "rng.normal is the mean, the second one the standard deviation.)"
-            )
+            return STILL_NOISY
         if not np.allclose(came[0], right, rtol=1e-4, atol=1e-4):
             return f"at size {size} it is another vector: " + _why(came[0], right, batch, size)
     return True

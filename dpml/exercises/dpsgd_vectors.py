@@ -11,10 +11,24 @@ from scipy.special import ndtr
 from dpml.classroom import verdict
 from dpml.exercises.dpsgd_clipping import Array
 
-__all__ = ["SEED", "TINY", "look_up", "noise", "not_gaussian", "require_call", "same_everywhere", "vector"]
+__all__ = [
+    "SEED",
+    "STILL_NOISY",
+    "TINY",
+    "look_up",
+    "noise",
+    "not_gaussian",
+    "require_call",
+    "same_everywhere",
+    "vector",
+]
 
 SEED = 20_250_117
 TINY = 1e-9  # a noise multiplier with hardly any noise
+STILL_NOISY = (
+    f"at a tiny σ, {TINY:g}, it still has noise, which must be in proportion to σ. (The first argument of rng.normal "
+    "is the mean, the second one the standard deviation.)"
+)
 _WIDTH = 50  # many short calls, not one long one: a covariance matrix of a right answer stays small
 
 
