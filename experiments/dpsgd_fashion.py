@@ -3,7 +3,7 @@
     python3 -m experiments.dpsgd_fashion                 # the recorded run, some 40 minutes on one core
     python3 -m experiments.dpsgd_fashion --preset tiny   # the same on 600 images, in seconds
 
-Parts, each a list of rows in experiments/results/dpsgd_fashion.json:
+Parts, each a list of rows in dpml/datasets/recorded/dpsgd_fashion.json:
 
 - search: the learning rate of each model at each epsilon, by the accuracy on 2,000 images held out from the 10,000
   shipped training images. One seed. These runs looked at the private images, and *no epsilon below covers that choice*.
@@ -44,13 +44,14 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from dpml import data
+from dpml.data import records
 from dpml.training import dpsgd, models
 from dpml.training.loop import accuracy
 from dpml.training.sampling import Poisson
 from dpml.training.trace import QUANTILES
 from experiments.printing import Table, show
 
-RESULTS = Path(__file__).resolve().parent / "results" / "dpsgd_fashion.json"
+RESULTS = records.FOLDER / "dpsgd_fashion.json"
 DELTA, MOMENTUM, CLIP_NORM = 1e-5, 0.9, 1.0
 NETWORKS: dict[str, Callable[..., torch.nn.Sequential]] = {"mlp": models.mlp, "cnn": models.tutorial_cnn}
 EPSILONS = (1.0, 3.0, 8.0, None)
@@ -529,7 +530,7 @@ def tables(content: dict[str, Any]) -> list[Table]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train privately on Fashion-MNIST and record the accuracies.")
     parser.add_argument("--preset", choices=sorted(PRESETS), default="full")
-    parser.add_argument("--into", type=Path, help="the file for the results (default: experiments/results/...)")
+    parser.add_argument("--into", type=Path, help="the file for the results (default: dpml/datasets/recorded/...)")
     given = parser.parse_args()
     into = given.into or (
         RESULTS if given.preset == "full" else RESULTS.with_name(f"dpsgd_fashion_{given.preset}.json")

@@ -4,7 +4,7 @@
     python3 -m experiments.dpsgd_gpu --preset tiny --device cpu --into FILE   # the same on a few images
 
 experiments/dpsgd_fashion.py trains this network for 250 steps, which is what a small computer can do. Here it gets
-2,000, and twice the batch. Parts, each a list of rows in experiments/results/dpsgd_gpu.json:
+2,000, and twice the batch. Parts, each a list of rows in dpml/datasets/recorded/dpsgd_gpu.json:
 
 - search: the learning rate at each epsilon, by the accuracy on 12,000 images held out from the training images, one
   seed. These runs looked at the private images, and *no epsilon below covers that choice*.
@@ -31,13 +31,14 @@ import torch
 from tqdm import tqdm
 
 from dpml import data
+from dpml.data import records
 from dpml.training import models
 from dpml.training.trace import Diverged
 from experiments import dpsgd_fashion as fashion
 from experiments.printing import Table, show
 from experiments.processes import require, results
 
-RESULTS = Path(__file__).resolve().parent / "results" / "dpsgd_gpu.json"
+RESULTS = records.FOLDER / "dpsgd_gpu.json"
 EPSILONS = (1.0, 3.0, 8.0, None)
 
 

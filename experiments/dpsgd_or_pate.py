@@ -32,12 +32,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from dpml.data import records
 from dpml.training import ensemble, models, stacked, stacked_networks
 from dpml.training.dpsgd import noise_multiplier
 from dpml.training.sampling import Poisson
 from experiments import pate_fashion
 
-RESULTS = Path(__file__).resolve().parent / "results" / "dpsgd_or_pate.json"
+RESULTS = records.FOLDER / "dpsgd_or_pate.json"
 CLIP_NORM, BATCH = 1.0, 256
 
 

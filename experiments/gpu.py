@@ -3,7 +3,7 @@
     bash experiments/gpu.sh                            # on the GPU, at most 5 minutes
     bash experiments/gpu.sh --preset tiny --into FILE  # the same code on the CPU, in seconds
 
-Parts, each a list of rows in experiments/results/gpu.json:
+Parts, each a list of rows in dpml/datasets/recorded/gpu.json:
 
 - agreement: norms and the clipped sum of one batch on the device and on the CPU, as relative differences (to meet: 1e-5
   for the sum), with TensorFloat-32 allowed and not.
@@ -39,6 +39,7 @@ from typing import Any, NamedTuple
 import torch
 from tqdm import tqdm
 
+from dpml.data import records
 from dpml.training import dpsgd, models, tsgd, weights
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import Poisson
@@ -46,7 +47,7 @@ from dpml.training.stacked_networks import StackedPerExample, stack
 from experiments.processes import require
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "experiments" / "results" / "gpu.json"
+RESULTS = records.FOLDER / "gpu.json"
 PEERS = ("opacus hooks", "opacus ghost clipping")
 MECHANISMS = ("sgd", "dp_sgd", "tsgd_ptr")
 
@@ -327,7 +328,7 @@ def measure(name: str, *, into: Path, limit: float) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the private training step on a GPU.")
     parser.add_argument("--preset", choices=sorted(PRESETS), default="gpu")
-    parser.add_argument("--into", type=Path, help="the file for the results (default: experiments/results/gpu.json)")
+    parser.add_argument("--into", type=Path, help="the file for the results (default: dpml/datasets/recorded/gpu.json)")
     parser.add_argument("--limit", type=float, default=270.0, help="begin no row after so many seconds (default 270)")
     given = parser.parse_args()
     into = given.into or (RESULTS if given.preset == "gpu" else RESULTS.with_name(f"gpu_{given.preset}.json"))

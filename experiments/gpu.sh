@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # What needs a GPU to be measured: from the source tree, without a network, each at most 5 minutes.
-#   bash experiments/gpu.sh                             the training step; experiments/results/gpu.json
+#   bash experiments/gpu.sh                             the training step; dpml/datasets/recorded/gpu.json
 #   bash experiments/gpu.sh dpsgd                       DP-SGD with as many steps as it needs;
-#                                                       experiments/results/dpsgd_gpu.json; go on by repeating
+#                                                       dpml/datasets/recorded/dpsgd_gpu.json; go on by repeating
 #   bash experiments/gpu.sh rates                       step sizes for the next, about a minute; the same file, part rates
 #   bash experiments/gpu.sh ptr_tables                  private and robust SGD, the paper's network on the full sets of
 #                                                       Fashion-MNIST and MNIST (those that `dpml.data` finds);
-#                                                       experiments/results/ptr_tables.json, part gpu; go on by repeating
+#                                                       dpml/datasets/recorded/ptr_tables.json, part gpu; go on by repeating
 #   bash experiments/gpu.sh --preset tiny --into FILE   the code of the first on the CPU, in seconds
 # Needs Python with torch, numpy, scipy and tqdm. To set opacus beside it, put its wheel and that of opt_einsum into
 # experiments/wheels (pip download --no-deps opacus opt_einsum); both are pure Python and run from where they lie.

@@ -12,7 +12,7 @@ The measured release rate is that of one run, and of 2,000 draws of noise for th
 beside it. The first, for each seed, is the exact probability given the votes. The second uses the votes of the seed
 before only: from the agreement of its models on a query it computes the probability over parts and noise.
 
-Results go to experiments/results/m_samp.json, row by row, so that an interrupted run goes on where it stopped.
+Results go to dpml/datasets/recorded/m_samp.json, row by row, so that an interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from dpml import data
+from dpml.data import records
 from dpml.pate import stability
 
-RESULTS = Path(__file__).resolve().parent / "results" / "m_samp.json"
+RESULTS = records.FOLDER / "m_samp.json"
 TOPS = (0, 2, 4, 6)
 EPSILON, DELTA = 8.0, 1e-3
 NOISE_DRAWS = 2000
@@ -212,7 +213,7 @@ def run(preset: str, *, into: Path, quiet: bool = False) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run M_samp on the shipped images and record the release rates.")
     parser.add_argument("--preset", choices=sorted(PRESETS), default="full")
-    parser.add_argument("--into", type=Path, help="the file for the results (default: experiments/results/m_samp.json)")
+    parser.add_argument("--into", type=Path, help="the file for the results")
     given = parser.parse_args()
     into = given.into or (RESULTS if given.preset == "full" else RESULTS.with_name(f"m_samp_{given.preset}.json"))
     for row in run(given.preset, into=into)["rows"]:

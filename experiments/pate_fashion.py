@@ -45,12 +45,13 @@ from tqdm import tqdm
 
 from dpml import data
 from dpml.accounting import composition
+from dpml.data import records
 from dpml.mechanisms import gaussian_sigma
 from dpml.pate import privacy, sparse_vector, stability, voting
 from dpml.training import ensemble
 from dpml.training.models import to_labels, to_tensors
 
-RESULTS = Path(__file__).resolve().parent / "results" / "pate_fashion.json"
+RESULTS = records.FOLDER / "pate_fashion.json"
 DELTA = 1e-5
 REHEARSAL = 100
 THRESHOLD, TEST_SHARE, HIDDEN = 0.6, 0.3, 50

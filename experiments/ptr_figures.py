@@ -4,7 +4,7 @@ The paper states delta = 1e-5, the range [1, 200] of orders, and delta0 = 1e-8 f
 sigma, b and q of its figures. Ours are b = 1, sigma_1 in {1.1, 2, 4, 6} for Figures 1 and 4, sigma_2 = 4 and
 q = 0.01 for Figures 2, 3 and 5. So the shapes can be compared, not the values.
 
-    python3 experiments/ptr_figures.py                  writes experiments/results/ptr_figures.json
+    python3 experiments/ptr_figures.py                  writes dpml/datasets/recorded/ptr_figures.json
     python3 experiments/ptr_figures.py --preset tiny --output out.json
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 import scipy
 
 from dpml.accounting import amplification, composition, rdp
+from dpml.data import records
 from dpml.ptr import privacy
 
 DELTA = 1e-5
@@ -171,7 +172,7 @@ def verdicts(first, second, third):
 def main():
     parser = argparse.ArgumentParser(description="Compute Figures 1 to 5 of the propose-test-release paper as numbers.")
     parser.add_argument("--preset", choices=sorted(PRESETS), default="full")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "ptr_figures.json")
+    parser.add_argument("--output", type=Path, default=records.FOLDER / "ptr_figures.json")
     chosen = parser.parse_args()
     preset = PRESETS[chosen.preset]
     started = time.perf_counter()

@@ -49,13 +49,14 @@ import numpy as np
 from tqdm import tqdm
 
 from dpml import data
+from dpml.data import records
 from experiments.printing import Table, show
 from experiments.processes import require, results
 
 if TYPE_CHECKING:
     import torch
 
-RESULTS = Path(__file__).resolve().parent / "results" / "ptr_tables.json"
+RESULTS = records.FOLDER / "ptr_tables.json"
 DELTA = 1e-5
 WIDE = 20.0
 MAIN = ("TSGD+PTR", "DP-SGD, matched", "TSGD+Gaussian, matched", "DP-SGD, paper", "TSGD+Gaussian, paper")

@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 # Here a module without a page is no mistake: chapters document their own explorers and checks, and most modules
 # of the classroom are the inner parts of a few.
-PAGE_OPTIONAL = ("dpml.explorers", "dpml.exercises", "dpml.classroom")
+PAGE_OPTIONAL = ("dpml.lessons", "dpml.classroom")
 PAGES = Path(__file__).resolve().parents[1] / "api"
 
 

@@ -1,6 +1,6 @@
 """Checks that answer at once: is this right, and if not, which mistake is it?
 
-An item of an exercise is a small function in ``dpml/exercises/<slug>.py`` that hands the student's answer,
+An item of an exercise is a small function in ``dpml/lessons/<slug>/checks.py`` that hands the student's answer,
 a slow reference and the typical mistakes to one of these::
 
     from dpml.classroom import checks

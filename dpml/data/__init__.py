@@ -25,6 +25,7 @@ import string
 
 from dpml.data.images import DataUnavailable, Images
 from dpml.data.neighbours import replace_one, without_one
+from dpml.data.records import recorded
 from dpml.data.sets import cifar10, emnist_letters, fashion_mnist, fashion_mnist_subset, mnist
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "fashion_mnist",
     "fashion_mnist_subset",
     "mnist",
+    "recorded",
     "replace_one",
     "without_one",
 ]

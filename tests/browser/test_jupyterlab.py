@@ -32,7 +32,7 @@ NOTEBOOK = {
         }
         for i, source in enumerate(
             [
-                "from dpml.explorers import promise\npromise.gaussian_calibration()",
+                "from dpml.lessons.promise import explorers\nexplorers.gaussian_calibration()",
                 "promise.gaussian_calibration().live()",
                 "'the last cell'",
             ]

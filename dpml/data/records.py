@@ -1,0 +1,30 @@
+"""The recorded results of the longer experiments, which ship with the package."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parents[1] / "datasets" / "recorded"
+"""Where the modules of ``experiments`` write what they measured."""
+
+
+@cache
+def recorded(name: str) -> Any:
+    """Return what ``python -m experiments.NAME`` recorded: the rows, the command, the date and the machine.
+
+    The object is shared between callers: read it, and change nothing in it.
+
+    Raises:
+        ValueError: if there is no such record; it names those that there are.
+
+    Source: the file itself says which command made it.
+    """
+    path = FOLDER / f"{name}.json"
+    if not path.is_file():
+        raise ValueError(
+            f"name must be one of {', '.join(sorted(p.stem for p in FOLDER.glob('*.json')))}, got {name!r}"
+        )
+    return json.loads(path.read_text(encoding="utf-8"))

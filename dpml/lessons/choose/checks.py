@@ -1,0 +1,228 @@
+"""The checks of the exercises of chapter 09, DP-SGD or PATE?: one name for each question.
+
+items 1, 2   how much noise the labels of a student need, and how many teachers that takes
+item 3       several labels for one budget
+items 4, 5   which tool for which job, and what a fair comparison needs
+
+Votes are whole numbers. One replaced record moves one vote in every question. Noise is in votes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpml.classroom import checks
+from dpml.classroom.checks import Mistake
+from dpml.mechanisms import gaussian_sigma, gaussian_sigma_classic_formula
+
+
+def check_label_noise(answer: Any) -> None:
+    """The standard deviation, in votes, with which GNMax may answer so many questions within a budget."""
+
+    def reference(*, queries: int, epsilon: float, delta: float) -> float:
+        return math.sqrt(2 * queries) * gaussian_sigma(epsilon=epsilon, delta=delta)
+
+    checks.function(
+        answer,
+        name="label_noise",
+        reference=reference,
+        inputs=[
+            {"queries": queries, "epsilon": epsilon, "delta": delta}
+            for queries, epsilon, delta in ((1, 1.0, 1e-5), (100, 3.0, 1e-5), (1000, 1.0, 1e-6), (7, 8.0, 1e-3))
+        ],
+        mistakes=[
+            Mistake(
+                lambda *, queries, epsilon, delta: math.sqrt(queries) * gaussian_sigma(epsilon=epsilon, delta=delta),
+                "this is for one count that changes by one. A vote that moves changes two counts.",
+            ),
+            Mistake(
+                lambda *, queries, epsilon, delta: (
+                    2 * math.sqrt(queries) * gaussian_sigma(epsilon=epsilon, delta=delta)
+                ),
+                "two counts change by one each: that is 2 in the L1 norm, but Gaussian noise goes by the L2 norm.",
+            ),
+            Mistake(
+                lambda *, queries, epsilon, delta: math.sqrt(2) * gaussian_sigma(epsilon=epsilon, delta=delta),
+                "this is the noise for a single question. Every question shows the same record's vote once more.",
+            ),
+            Mistake(
+                lambda *, queries, epsilon, delta: (
+                    queries * math.sqrt(2) * gaussian_sigma(epsilon=epsilon, delta=delta)
+                ),
+                "this grows like the number of questions. All counts of all questions together are one vector; how "
+                "long is the difference of two such vectors?",
+            ),
+            Mistake(
+                lambda *, queries, epsilon, delta: (
+                    math.sqrt(2) * gaussian_sigma(epsilon=epsilon / queries, delta=delta / queries)
+                ),
+                "this is private, but wasteful: it gives each question its share of epsilon by basic composition.",
+            ),
+            Mistake(
+                lambda *, queries, epsilon, delta: (
+                    math.sqrt(2 * queries) * gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
+                ),
+                "this uses the classic formula for the Gaussian noise. It is proved for epsilon below one only, and "
+                "it is not exact.",
+            ),
+            Mistake(
+                lambda *, queries, epsilon, delta: gaussian_sigma(epsilon=epsilon, delta=delta),
+                "this is a noise multiplier, for sensitivity one. How far do the votes move?",
+            ),
+        ],
+        hint="Write the counts of all questions one below the other, and see how far one record moves this vector.",
+    )
+
+
+def check_teachers_needed(answer: Any) -> None:
+    """The fewest teachers whose lead is at least z standard deviations of the noise on the difference."""
+
+    def exact(*, sigma: float, lead: float, z: float) -> float:
+        return z * math.sqrt(2) * sigma / lead
+
+    def reference(*, sigma: float, lead: float, z: float) -> int:
+        return math.ceil(exact(sigma=sigma, lead=lead, z=z))
+
+    checks.function(
+        answer,
+        name="teachers_needed",
+        reference=reference,
+        inputs=[
+            {"sigma": sigma, "lead": lead, "z": z}
+            for sigma, lead, z in ((10.0, 0.5, 2.0), (33.0, 0.3, 2.0), (5.3, 0.8, 3.0), (118.0, 0.25, 1.5))
+        ],
+        mistakes=[
+            Mistake(
+                lambda *, sigma, lead, z: math.ceil(z * sigma / lead),
+                "this takes the noise of one count. What decides is the difference of two noisy counts.",
+            ),
+            Mistake(
+                lambda *, sigma, lead, z: math.ceil(2 * z * sigma / lead),
+                "the deviations of the two counts are added. For independent noises the variances add.",
+            ),
+            Mistake(
+                lambda *, sigma, lead, z: math.floor(exact(sigma=sigma, lead=lead, z=z)),
+                "this is rounded down: one teacher fewer than the condition asks for.",
+            ),
+            Mistake(
+                lambda *, sigma, lead, z: exact(sigma=sigma, lead=lead, z=z),
+                "a number of teachers is a whole number: round up.",
+            ),
+            Mistake(
+                lambda *, sigma, lead, z: math.ceil(z * math.sqrt(2) * sigma * lead),
+                "a larger lead should ask for fewer teachers, not more.",
+            ),
+            Mistake(
+                lambda *, sigma, lead, z: math.ceil(z * math.sqrt(2) * sigma),
+                "this is the gap in votes that is needed. The gap is the share `lead` of the teachers.",
+            ),
+        ],
+        abs=1e-9,
+        hint="With K teachers the gap is lead times K votes; the noise on it does not depend on K.",
+    )
+
+
+# Three questions, two classes. One vote has moved in each question.
+_PAIRS = [(np.array([[1, 1], [1, 1], [1, 1]]), np.array([[0, 2], [0, 2], [0, 2]]))]
+
+
+def check_release_labels(answer: Any) -> None:
+    """A label for each of several questions, epsilon-DP together when one record moves a vote in each."""
+    epsilon = 3.0
+
+    def release(counts: Any, rng: np.random.Generator, *, scale: float = 2.0 * 3 / epsilon) -> tuple[int, ...]:
+        noisy = counts + rng.laplace(scale=scale, size=np.shape(counts))
+        return tuple(int(label) for label in np.argmax(noisy, axis=1))
+
+    def across(counts: Any, rng: np.random.Generator) -> tuple[int, ...]:
+        noisy = counts + rng.laplace(scale=6.0 / epsilon, size=np.shape(counts))
+        return tuple(int(label) for label in np.argmax(noisy, axis=0))
+
+    def asks(counts: Any, rng: np.random.Generator) -> Any:
+        came = answer(counts, epsilon=epsilon, rng=rng)
+        return tuple(np.asarray(came).tolist()) if isinstance(came, list | np.ndarray) else came
+
+    checks.mechanism(
+        asks if callable(answer) else answer,
+        name="release_labels",
+        reference=release,
+        neighbours=_PAIRS,
+        epsilon=epsilon,
+        trials=30_000,
+        mistakes=[
+            Mistake(
+                lambda counts, rng: tuple(int(label) for label in np.argmax(counts, axis=1)),
+                "the winners are released without noise. If one vote decides, it is told.",
+            ),
+            Mistake(
+                lambda counts, rng: release(counts, rng, scale=2.0 / epsilon),
+                "each question spends all of epsilon. The same record votes in every question, so the costs add up.",
+            ),
+            Mistake(
+                lambda counts, rng: release(counts, rng, scale=1.0 / epsilon),
+                "the noise is for one count that changes, in one question. A vote that moves changes two counts, and "
+                "it moves in every question.",
+            ),
+            Mistake(
+                lambda counts, rng: release(counts, rng, scale=3.0 / epsilon),
+                "the noise is for one count that changes in each question. A vote that moves changes two counts.",
+            ),
+            Mistake(across, "there is one label for each class in place of one for each question: mind the axis."),
+            Mistake(
+                lambda counts, rng: tuple(int(label) for label in rng.integers(2, size=3)),
+                "the labels are drawn without a look at the votes.",
+            ),
+            Mistake(
+                lambda counts, rng: release(counts, rng, scale=60.0 / epsilon),
+                "there is much more noise than epsilon asks for.",
+            ),
+        ],
+    )
+
+
+_TOOL = {
+    "a": (True, "teachers may be models of any kind, and these shards are disjoint already."),
+    "b": (False, "without public inputs there is nothing that the teachers could be asked about."),
+    "c": (False, "a vote needs few possible answers: hardly two teachers write the same sentence."),
+    "d": (True, "a forest has no gradient to clip, and PATE does not ask how a teacher was trained."),
+    "e": (False, "count the noise: with item 1 it is many times the number of votes, and no label survives it."),
+    "f": (False, "the teachers would be asked about images that they know nothing of, and would not agree."),
+    "g": (True, "the labels of a few hundred questions are cheap when nearly all of many teachers agree."),
+}
+
+
+def check_tool(answer: Any) -> None:
+    """For which jobs PATE is the better first choice: a dictionary from letter to True or False."""
+    checks.statements(answer, name="tool", expected=_TOOL)
+
+
+def check_fair(answer: Any) -> None:
+    """Why an epsilon computed from the votes cannot be set beside one that holds for all data."""
+    checks.argument(
+        answer,
+        name="fair",
+        minimum_words=25,
+        must_mention={
+            "what the smaller number was computed from": ["vote", "private data", "private record", "these data"],
+            "for which datasets a promise of privacy must hold": [
+                "all data",
+                "every data",
+                "any data",
+                "all pair",
+                "every pair",
+                "neighbour",
+                "neighbor",
+                "worst",
+                "other data",
+            ],
+        },
+        rubric=[
+            "The data-dependent number is a function of the private votes: a neighbouring dataset has another one.",
+            "Differential privacy is a promise for all pairs of neighbouring datasets; this number holds for one.",
+            "To publish it, or to choose by it, may itself betray a record.",
+            "A fair table sets the number for any votes beside the number of DP-SGD, with both neighbouring relations.",
+        ],
+    )

@@ -1,0 +1,531 @@
+r"""The checks of the exercises of chapter 04, The moments accountant: one name for each question.
+
+items 1 to 3       moments_numbers    a log-moment, epsilon from log-moments, a misplaced noise
+items 4, 7 and 9   moments_proofs     the sharp factor of the conversion, what may be quoted, why log-moments add up
+items 5 and 6      moments_programs   a log-moment that does not overflow, an accountant
+item 8             moments_step       one private step
+
+The step of DP-SGD is Gaussian noise of multiplier sigma on a Poisson sample, add/remove.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dpml import mechanisms
+from dpml.accounting import moments, pld
+from dpml.classroom import checks, verdict
+from dpml.classroom.checks import Mistake
+
+# ---- Checks of items of chapter 04 that ask for a number, or for the formula that gives it ----
+
+# For one step with privacy loss L, drawn under the first dataset of the worst pair of neighbours,
+#
+# .. math::
+#
+#     \alpha(\lambda) = \log E\,e^{\lambda L}, \qquad
+#     \varepsilon = \min_\lambda \frac{T\,\alpha(\lambda) + \log(1/\delta)}{\lambda} .
+
+Q, SIGMA, DELTA = 0.01, 4.0, 1e-5  # the setting of the lecture's figure
+
+
+def check_alpha_32(answer: Any) -> None:
+    """The log-moment at lambda = 32 of one step at q = 0.01, sigma = 4."""
+    right = moments.log_moment(32.0, q=Q, sigma=SIGMA)
+    checks.number(
+        answer,
+        name="alpha_32",
+        expected=right,
+        mistakes=[
+            Mistake(
+                moments.log_moment(31.0, q=Q, sigma=SIGMA),
+                "this is the value at order 32, that is, at lambda = 31. The order is lambda + 1 = 33.",
+            ),
+            Mistake(
+                moments.log_moment_e1(32.0, q=Q, sigma=SIGMA),
+                "this is log E1, the record added. The log-moment is the larger of the two directions.",
+            ),
+            Mistake(right / 32, "this is the Rényi divergence of order 33. The log-moment is lambda times that."),
+            Mistake(
+                moments.log_moment(31.0, q=Q, sigma=SIGMA) / 31,
+                "this is the Rényi divergence of order 32. Both the order and the factor lambda are off.",
+            ),
+            Mistake(math.exp(right), "this is the moment E2. Its logarithm is asked."),
+            Mistake(math.expm1(right), "this is E2 - 1, which is close to the logarithm but not equal to it."),
+            Mistake(32 * 33 / (2 * SIGMA**2), "this is the value without sampling: q does not appear in it."),
+            Mistake(
+                Q**2 * 32 * 33 / ((1 - Q) * SIGMA**2),
+                "this is the bound of Abadi et al. for small lambda, about twice the value here.",
+            ),
+            Mistake(
+                Q**2 * 32 * 33 / 2 * math.expm1(1 / SIGMA**2),
+                "this is the leading term for small q only: the term k = 2 of the sum.",
+            ),
+        ],
+        hint="It is log E2 for q = 0.01, sigma = 4, lambda = 32, of one step.",
+    )
+
+
+def _alphas(last: int, *, q: float, sigma: float) -> list[float]:
+    return [moments.log_moment(float(lam), q=q, sigma=sigma) for lam in range(1, last + 1)]
+
+
+def check_moments_epsilon(answer: Any) -> None:
+    """From the log-moments of one step to epsilon and the best lambda."""
+
+    def best(values: Sequence[float], *, pick: Callable[..., Any] = min) -> tuple[float, int]:
+        value, lam = pick((float(value), lam) for lam, value in enumerate(values, start=1))
+        return value, int(lam)
+
+    def made(form: Callable[[float, int, int, float], float], *, pick: Callable[..., Any] = min) -> Callable[..., Any]:
+        def wrong(log_moments: Sequence[float], *, steps: int, delta: float) -> tuple[float, int]:
+            return best([form(a, lam, steps, delta) for lam, a in enumerate(log_moments, start=1)], pick=pick)
+
+        return wrong
+
+    reference = made(lambda a, lam, steps, delta: (steps * a - math.log(delta)) / lam)
+
+    def counted_from_zero(log_moments: Sequence[float], *, steps: int, delta: float) -> tuple[float, int]:
+        value, lam = reference(log_moments, steps=steps, delta=delta)
+        return value, lam - 1
+
+    def as_order(log_moments: Sequence[float], *, steps: int, delta: float) -> tuple[float, int]:
+        value, lam = reference(log_moments, steps=steps, delta=delta)
+        return value, lam + 1
+
+    slide = _alphas(32, q=Q, sigma=SIGMA)
+    checks.function(
+        answer,
+        name="moments_epsilon",
+        reference=reference,
+        inputs=[
+            {"log_moments": values, "steps": steps, "delta": delta}
+            for values, steps, delta in (
+                ([0.5, 2.0, 9.0], 1, math.exp(-2)),
+                ([0.1, 0.3, 0.6, 1.0], 3, 1e-3),
+                (slide, 10_000, DELTA),
+                (slide, 1_000, 1e-6),
+                (_alphas(16, q=0.01, sigma=1.0), 1_000, DELTA),
+            )
+        ],
+        mistakes=[
+            Mistake(
+                made(lambda a, lam, steps, delta: (steps * a - math.log(delta)) / (lam + 1)),
+                "you divide by lambda + 1, the order. The tail bound has e^(-lambda epsilon): divide by lambda.",
+            ),
+            Mistake(
+                made(lambda a, lam, steps, delta: (a - math.log(delta)) / lam),
+                "the steps are missing: the log-moments of all steps add up.",
+            ),
+            Mistake(
+                made(lambda a, lam, steps, delta: steps * (a - math.log(delta)) / lam),
+                "delta is spent once, after all steps, and not in each of them.",
+            ),
+            Mistake(
+                made(lambda a, lam, steps, delta: (steps * a + math.log(delta)) / lam),
+                "the sign of log(delta) is wrong: a smaller delta must give a larger epsilon.",
+            ),
+            Mistake(
+                made(lambda a, lam, steps, delta: steps * a - math.log(delta) / lam),
+                "the log-moment must be divided by lambda as well.",
+            ),
+            Mistake(
+                made(lambda a, lam, steps, delta: (steps * a - math.log10(delta)) / lam),
+                "the logarithm is the natural one.",
+            ),
+            Mistake(
+                made(lambda a, lam, steps, delta: (math.sqrt(steps) * a - math.log(delta)) / lam),
+                "log-moments add up over the steps; the root of T comes out by itself when lambda is chosen.",
+            ),
+            Mistake(
+                made(lambda a, lam, steps, delta: (steps * a - math.log(delta)) / lam, pick=max),
+                "each lambda proves its epsilon, so the smallest one holds, and you take the largest.",
+            ),
+            Mistake(
+                counted_from_zero,
+                "epsilon is right, but lambda is counted from zero: the first log-moment belongs to lambda = 1.",
+            ),
+            Mistake(as_order, "epsilon is right, but the second value is the order lambda + 1; lambda is asked."),
+        ],
+        hint="It returns the pair (epsilon, lambda). Solve delta = e^(steps alpha - lambda epsilon) for epsilon.",
+    )
+
+
+def check_epsilon_as_printed(answer: Any) -> None:
+    """Epsilon of one full-batch step whose noise is added outside the learning rate: sigma = 4, eta = 10, C = 1."""
+    checks.number(
+        answer,
+        name="epsilon_as_printed",
+        expected=mechanisms.gaussian_epsilon(sigma=0.4, delta=DELTA),
+        rel=1e-5,
+        mistakes=[
+            Mistake(
+                mechanisms.gaussian_epsilon(sigma=4.0, delta=DELTA),
+                "this takes sigma = 4 for the noise multiplier. But the noise is not multiplied by the learning rate, "
+                "and the gradient is: by how much can one record move theta?",
+            ),
+            Mistake(
+                mechanisms.gaussian_epsilon(sigma=40.0, delta=DELTA),
+                "the learning rate enters in the wrong direction: a larger one lets a record move theta further.",
+            ),
+            Mistake(mechanisms.gaussian_epsilon(sigma=0.04, delta=DELTA), "the learning rate is divided out twice."),
+            Mistake(
+                math.sqrt(2 * math.log(1.25 / DELTA)) / 0.4,
+                "the noise multiplier is right, but the classic formula is proved for epsilon below one only. "
+                "Use the exact one.",
+            ),
+            Mistake(
+                moments.epsilon(q=1.0, sigma=0.4, steps=1, delta=DELTA).epsilon,
+                "the noise multiplier is right. The moments give an upper bound; for one Gaussian step the exact "
+                "value is known.",
+            ),
+        ],
+        hint="Divide the standard deviation of the noise by the most that one record can move theta.",
+    )
+
+
+# ---- Checks of items of chapter 04 that ask for a program: a log-moment that does not overflow, and an accountant ----
+
+
+def check_stable_log_moment(answer: Any) -> None:
+    """A log-moment for whole lambda that neither overflows nor cancels."""
+    name = "stable_log_moment"
+
+    def reference(lam: int, *, q: float, sigma: float) -> float:
+        return moments.log_moment(float(lam), q=q, sigma=sigma)
+
+    def terms(lam: int, *, q: float, sigma: float, shift: int = 1, power: int = 1) -> float:
+        k = np.arange(0, lam + shift + 1, dtype=float)
+        order = lam + shift
+        logs = [
+            math.lgamma(order + 1)
+            - math.lgamma(i + 1)
+            - math.lgamma(order - i + 1)
+            + (order - i) * math.log1p(-q)
+            + i * math.log(q)
+            + (i * i - power * i) / (2 * sigma**2)
+            for i in k
+        ]
+        top = max(logs)
+        return top + math.log(math.fsum(math.exp(v - top) for v in logs))
+
+    def cases(triples: Sequence[tuple[int, float, float]]) -> list[Any]:
+        return [{"lam": lam, "q": q, "sigma": sigma} for lam, q, sigma in triples]
+
+    def on_paper(lam: int, *, q: float, sigma: float) -> float:
+        order = lam + 1
+        weights = [math.comb(order, k) * (1 - q) ** (order - k) * q**k for k in range(order + 1)]
+        return math.log(sum(w * math.exp((k * k - k) / (2 * sigma**2)) for k, w in enumerate(weights)))
+
+    beyond = (
+        "the largest terms are beyond the range of floats, but their logarithms are ordinary numbers: add the terms "
+        "relative to the largest one."
+    )
+    wide = [
+        Mistake(on_paper, beyond),
+        Mistake(
+            lambda lam, *, q, sigma: terms(lam, q=q, sigma=sigma, shift=0),
+            "the sum runs to lambda. This is the value for lambda - 1: the order is lambda + 1.",
+        ),
+        Mistake(
+            lambda lam, *, q, sigma: terms(lam, q=q, sigma=sigma) / lam,
+            "this is the Rényi divergence, the log-moment divided by lambda.",
+        ),
+        Mistake(
+            lambda lam, *, q, sigma: terms(lam, q=q, sigma=sigma, power=0),
+            "the exponent is (k^2 - k) / (2 sigma^2): a k is missing.",
+        ),
+        Mistake(
+            lambda lam, *, q, sigma: moments.log_moment_e1(float(lam), q=q, sigma=sigma),
+            "this is log E1, the other direction.",
+        ),
+    ]
+    with redirect_stdout(io.StringIO()):
+        checks.function(
+            answer,
+            name=name,
+            reference=reference,
+            inputs=cases([(1, 0.01, 4.0), (5, 0.1, 2.0), (32, 0.01, 4.0), (31, 0.01, 0.3), (256, 0.01, 4.0)]),
+            mistakes=wide,
+            hint=f"If the result is infinite: {beyond}",
+        )
+    checks.function(
+        answer,
+        name=name,
+        reference=reference,
+        inputs=cases([(1, 1e-6, 4.0), (2, 1e-6, 1.0), (1, 1e-8, 1.0), (8, 1e-7, 2.0), (256, 0.01, 4.0)]),
+        hint="For tiny q, E2 is 1 plus less than its rounding error. The weights are binomial probabilities: "
+        "subtract 1 = their sum term by term, before you add.",
+        rel=1e-7,
+        abs=0.0,
+    )
+
+
+def check_accountant(answer: Any) -> None:
+    """The lecture's accountant, repaired: nothing released costs nothing, and the grid extends itself."""
+    usual: dict[str, Any] = {"q": Q, "sigma": SIGMA, "steps": 10_000, "delta": DELTA}
+    never_below = 1 - 1e-9
+
+    def run(f: Callable[..., Any], **changed: Any) -> float:
+        came = verdict.given(f(**{**usual, **changed}))
+        return float(came)
+
+    def inside(f: Callable[..., Any]) -> bool | str:
+        for steps in (10_000, 40_000):
+            came, want = run(f, steps=steps), moments.epsilon(**{**usual, "steps": steps}).epsilon
+            if math.isclose(came, want * 19 / 20, rel_tol=1e-6):
+                return f"at {steps} steps it divides by lambda + 1, the order, and not by lambda."
+            if came < want * 0.999:
+                return f"at {steps} steps it returned {came:.6g}, less than the log-moments prove."
+            if came > want * (1 + 1e-6):
+                return f"at {steps} steps it returned {came:.6g}; some lambda does better."
+        return True
+
+    def nothing(f: Callable[..., Any]) -> bool | str:
+        for what, changed in (("steps = 0", {"steps": 0}), ("q = 0", {"q": 0.0})):
+            came = run(f, **changed)
+            if came != 0:
+                return f"at {what} it returned {came:.4g}. What does the output depend on then?"
+        return True
+
+    def extends(f: Callable[..., Any]) -> bool | str:
+        for steps in (1, 100):
+            came = run(f, steps=steps)
+            wide = moments.epsilon(q=Q, sigma=SIGMA, steps=steps, delta=DELTA, max_lam=256)
+            edge = moments.epsilon(q=Q, sigma=SIGMA, steps=steps, delta=DELTA)
+            if came < wide.epsilon * 0.999 * never_below:
+                return f"at {steps} steps it returned {came:.6g}, less than any lambda proves."
+            if math.isclose(came, edge.epsilon, rel_tol=1e-6):
+                return f"at {steps} steps it returned {came:.4g}, from the edge lambda = 32 of the grid."
+            if came > wide.epsilon * 1.001:
+                return f"at {steps} steps it returned {came:.4g}; a larger lambda gives less."
+        return True
+
+    def refuses(f: Callable[..., Any]) -> bool | str:
+        for argument, value in (("delta", 1.5), ("delta", -0.1), ("steps", -1)):
+            try:
+                came = run(f, **{argument: value})
+            except ValueError:
+                continue
+            return f"for {argument} = {value} it returned {came:.4g}. That is no epsilon: raise ValueError."
+        return True
+
+    checks.properties(
+        answer,
+        name="accountant",
+        cases=[
+            ("for many steps it is the lecture's number", inside),
+            ("it is 0 if the output does not depend on the data", nothing),
+            ("where the best lambda is the last of the grid, it tries larger ones", extends),
+            ("it refuses a delta outside (0, 1) and a negative number of steps with ValueError", refuses),
+        ],
+    )
+
+
+# ---- Checks of items of chapter 04 that ask for a step of a proof, or for where a theorem applies ----
+
+
+def check_factor(answer: Any) -> None:
+    """The smallest c with (1 - e^-t)_+ <= c e^(lambda t) for all t."""
+    lams = [0.5, 1.0, 2.0, 19.0, 400.0]
+
+    def right(lam: float) -> float:
+        return math.exp(lam * math.log(lam / (lam + 1)) - math.log(lam + 1))
+
+    def value(f: Callable[..., Any], lam: float) -> float:
+        return float(verdict.given(f(lam)))
+
+    def holds(f: Callable[..., Any]) -> bool | str:
+        for lam in lams:
+            c = value(f, lam)
+            if not math.isfinite(c):
+                return f"at lambda = {lam:g} it returned {verdict.shown(c)}."
+            t = np.linspace(0.0, 20.0 / lam, 4001)[1:]
+            gap = -np.expm1(-t) - c * np.exp(lam * t)
+            if gap.max() > 1e-9 * right(lam):
+                where = float(t[gap.argmax()])
+                return f"at lambda = {lam:g}, t = {where:.3g} the left side is larger. Look for the t where it fails."
+        return True
+
+    def smallest(f: Callable[..., Any]) -> bool | str:
+        for lam in lams:
+            c = value(f, lam)
+            if c > right(lam) * (1 + 1e-6):
+                known = {
+                    1.0: "that is Markov's inequality for an indicator; (1 - e^-t)_+ is smaller than an indicator.",
+                    1 / (lam + 1): "a factor is missing: put the best t into both 1 - e^-t and e^(-lambda t).",
+                    (lam / (lam + 1)) ** lam: "a factor is missing: put the best t also into 1 - e^-t.",
+                    right(lam - 1) if lam > 1 else -1.0: "this is the value for lambda - 1: is lambda the order here?",
+                }
+                for wrong, text in known.items():
+                    if math.isclose(c, wrong, rel_tol=1e-9):
+                        return f"at lambda = {lam:g} a smaller c would do; {text}"
+                return f"at lambda = {lam:g} a smaller c would do. Where is (1 - e^-t) e^(-lambda t) largest?"
+        return True
+
+    checks.properties(
+        answer,
+        name="factor",
+        cases=[
+            ("(1 - e^-t)_+ <= c e^(lambda t) for every t", holds),
+            ("no smaller c does it", smallest),
+        ],
+    )
+
+
+_QUOTABLE = {
+    "a": (True, "this is what the number is for: independent coins, one record more or less, noise on the sum."),
+    "b": (False, "one replaced record moves the sum by two clipping norms; a real pair of datasets needs 1.99."),
+    "c": (
+        False,
+        "with the clipped gradient +C in D and -C in D' the loss is that of 1.99, however the batch is drawn.",
+    ),
+    "d": (False, "the batches of an epoch depend on each other; no amplification by Poisson sampling applies."),
+    "e": (False, "the size of a Poisson batch tells something about the record, and it is not in the analysis."),
+    "f": (True, "the model is computed from the noisy sums alone: post-processing."),
+    "g": (True, "dividing the noisy sum by a constant is post-processing."),
+    "h": (False, "the noise multiplier is the standard deviation over the clipping norm. Here it is 2, not 4."),
+}
+
+
+def check_quotable(answer: Any) -> None:
+    """In which settings the add/remove number may be quoted: a dictionary from letter to True or False."""
+    checks.statements(answer, name="quotable", expected=_QUOTABLE)
+
+
+def check_why(answer: Any) -> None:
+    """Two or three sentences: why log-moments add up although step t depends on the outputs before it."""
+    checks.argument(
+        answer,
+        name="why",
+        minimum_words=25,
+        must_mention={
+            "what is fixed when step t is looked at": ["given", "condition", "fix", "previous", "earlier", "past"],
+            "that the bound holds for every past": ["every", "all", "any", "whatever", "sup", "worst", "uniform"],
+            "that the losses add or the moments multiply": ["sum", "add", "product", "multipl", "factor"],
+        },
+        rubric=[
+            "The loss of the whole sequence is the sum of the losses of the steps, each given the outputs before it; "
+            "so e^(lambda L) is a product.",
+            "Given the outputs before it, step t is one mechanism on both datasets. The mean of its factor is at most "
+            "e^(alpha_t), because alpha_t bounds it for every such past.",
+            "Take the mean over the last step first, pull out its bound, and go on to the step before it. Independence "
+            "of the steps is not needed.",
+        ],
+    )
+
+
+# ---- Item 8, a mechanism: one step of DP-SGD on gradients of dimension one ----
+
+
+@cache
+def _step_epsilon(q: float, sigma: float, delta: float) -> float:
+    return pld.epsilon(q=q, sigma=sigma, steps=1, delta=delta).epsilon
+
+
+def check_private_step(answer: Any) -> None:
+    """One step of DP-SGD on gradients of dimension one: Poisson sample, clip each, add up, add noise."""
+    name, q, clip, sigma, delta = "private_step", 0.1, 20.0, 0.7, 1e-2
+    scale = sigma * clip
+
+    def sample(gradients: Any, rng: np.random.Generator) -> Any:
+        values = np.asarray(gradients, dtype=float)
+        return values[rng.random(len(values)) < q]
+
+    def step(gradients: Any, rng: np.random.Generator, *, noise: float = scale) -> float:
+        return float(np.clip(sample(gradients, rng), -clip, clip).sum() + rng.normal(0.0, noise))
+
+    def asks(gradients: Any, rng: np.random.Generator) -> Any:
+        return answer(gradients, q=q, clip=clip, sigma=sigma, rng=rng)
+
+    pairs = [
+        (np.array([90.0] + [0.0] * 4), np.zeros(4)),
+        (np.array([0.0] * 4 + [-90.0]), np.zeros(4)),
+    ]
+    with redirect_stdout(io.StringIO()) as success:
+        checks.mechanism(
+            asks if callable(answer) else answer,
+            name=name,
+            reference=step,
+            neighbours=pairs,
+            epsilon=_step_epsilon(q, sigma, delta),
+            delta=delta,
+            trials=6000,
+            slack=1.6,
+            mistakes=[
+                Mistake(
+                    lambda gradients, rng: float(np.clip(sample(gradients, rng), -clip, clip).sum()),
+                    "the sum is released without noise. Sampling alone hides no one.",
+                ),
+                Mistake(
+                    lambda gradients, rng: float(sample(gradients, rng).sum() + rng.normal(0.0, scale)),
+                    "the gradients are not clipped: one record may move the sum by any amount.",
+                ),
+                Mistake(
+                    lambda gradients, rng: step(gradients, rng, noise=sigma),
+                    "the noise has standard deviation sigma. The multiplier is relative to the clipping norm.",
+                ),
+                Mistake(
+                    lambda gradients, rng: step(gradients, rng, noise=sigma * clip * q),
+                    "the noise is multiplied by q. The gain by sampling is in the accounting, not in the noise.",
+                ),
+                Mistake(
+                    lambda gradients, rng: step(gradients, rng, noise=math.sqrt(sigma * clip)),
+                    "sigma times the clipping norm is the standard deviation, not the variance.",
+                ),
+                Mistake(
+                    lambda gradients, rng: float(np.clip(gradients, -clip, clip).sum() + rng.normal(0.0, scale)),
+                    "all records are used, with noise that is enough for a random sample only.",
+                ),
+                Mistake(
+                    lambda gradients, rng: step(gradients, rng, noise=2 * scale),
+                    "the noise is for a replaced record, which moves the sum by 2 clip. Under add/remove it is clip.",
+                ),
+                Mistake(
+                    lambda gradients, rng: step(gradients, rng, noise=sigma * clip * math.sqrt(max(len(gradients), 1))),
+                    "noise is added to every record. Add it once, to the sum.",
+                ),
+            ],
+        )
+    _require_clipping_and_coins(asks, q=q, clip=clip, noise=scale, name=name)
+    print(success.getvalue(), end="")
+
+
+def _require_clipping_and_coins(
+    run: Callable[[Any, np.random.Generator], Any], *, q: float, clip: float, noise: float, name: str
+) -> None:
+    """Mean and variance of the output on n gradients show which of them are clipped, and how they are drawn.
+
+    A right answer on n gradients of size at least clip has mean q n clip and variance n q (1 - q) clip^2 + noise^2.
+    With 2000 runs each limit below is more than 10 standard deviations of its estimate away.
+    """
+    n, runs, rng = 400, 2000, np.random.default_rng(20_250_204)
+    large = np.array([float(run(np.full(n, 3 * clip), rng)) for _ in range(runs)])
+    if large.mean() < 0.1 * n * q * clip:
+        raise checks.NotYet(
+            f"{name}: on {n} gradients of {3 * clip:g} your mean output is {large.mean():.3g}. Clip each gradient by "
+            "itself, then add up; do not clip the sum, and do not divide it."
+        )
+    small = np.array([float(run(np.full(n, clip / 4), rng)) for _ in range(runs)])
+    if small.mean() > 2 * n * q * clip / 4:
+        raise checks.NotYet(
+            f"{name}: on {n} gradients of {clip / 4:g} your mean output is {small.mean():.3g}. A gradient below the "
+            "clipping norm stays as it is: it must not be scaled up to the norm."
+        )
+    if not abs(large.mean() - n * q * clip) < 0.1 * n * q * clip:
+        raise checks.NotYet(
+            f"{name}: on {n} gradients of {3 * clip:g} your mean output is {large.mean():.3g}. Each record must be in "
+            "the sample with probability q, and count with its clipped value."
+        )
+    if large.var() < 0.5 * n * q * (1 - q) * clip**2 + noise**2 / 2:
+        raise checks.NotYet(
+            f"{name}: on {n} equal gradients your outputs hardly vary beyond the noise. Each record needs its own "
+            "coin, drawn anew in every run: the size of a Poisson sample is random."
+        )

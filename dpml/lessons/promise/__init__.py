@@ -1,0 +1,1 @@
+"""The lesson of chapter 01, What differential privacy promises: its explorers and the checks of its exercises."""

@@ -1,0 +1,957 @@
+r"""The checks of the exercises of chapter 10, Propose-test-release: one name for each question.
+
+items 1, 5, 8 and 9   ptr_numbers    the classic formula, where Theorem 4.4 fails, a run's epsilon, the matching noise
+items 2 to 4          ptr_formulas   Laplace noise, Theorem 4.3, the exact moment on a sample
+items 6 and 7         ptr_sums       the margin as a count, a trimmed sum that one record cannot upset
+item 10               ptr_release    the mechanism
+item 11               ptr_proofs     why the margin moves by at most 1
+
+Neighbours: add/remove.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc, ndtr
+
+from dpml import mechanisms, numerics
+from dpml.accounting import pld, rdp
+from dpml.classroom import checks, runs, verdict
+from dpml.classroom.checks import Mistake
+from dpml.lessons._mechanisms import both
+from dpml.ptr import privacy, statistics, trimmed_sum
+from dpml.ptr.propose_test_release import threshold
+
+# ---- Checks of items of chapter 10 that ask for a formula as a function ----
+
+# With $f_a(D) = e^{(a-1)D}$, the moments of the pieces of propose-test-release:
+#
+# .. math::
+#
+#     f_a(D_{\mathrm{Lap}}) = \tfrac{a}{2a-1} e^{(a-1)/b} + \tfrac{a-1}{2a-1} e^{-a/b}, \qquad
+#     f_a(D_N) = e^{a(a-1)/(2\sigma^2)} .
+
+
+def check_laplace_rdp(answer: Any) -> None:
+    """The Rényi divergence of Laplace noise."""
+
+    def moment(order: float, *, scale: float) -> float:
+        first = order / (2 * order - 1) * math.exp((order - 1) / scale)
+        return first + (order - 1) / (2 * order - 1) * math.exp(-order / scale)
+
+    checks.function(
+        answer,
+        name="laplace_rdp",
+        reference=lambda order, *, scale: float(rdp.laplace(order, scale=scale)),
+        inputs=[{"order": a, "scale": b} for a in (1.5, 2.0, 5.0, 20.0) for b in (0.5, 1.0, 5.0)],
+        mistakes=[
+            Mistake(
+                lambda order, *, scale: math.log(moment(order, scale=scale)),
+                "this is the log-moment. Divide by order - 1.",
+            ),
+            Mistake(
+                lambda order, *, scale: math.log(moment(order, scale=scale)) / order,
+                "this divides by the order. The factor is order - 1.",
+            ),
+            Mistake(
+                lambda order, *, scale: 1.0 / scale, "this is the epsilon of delta = 0, the limit of large orders."
+            ),
+            Mistake(
+                lambda order, *, scale: moment(order, scale=scale),
+                "this is the moment. Take its logarithm and divide by order - 1.",
+            ),
+            Mistake(
+                lambda order, *, scale: math.log(moment(order, scale=scale)) * (order - 1),
+                "the logarithm is multiplied by order - 1. Divide.",
+            ),
+            Mistake(
+                lambda order, *, scale: math.log(moment(order, scale=1 / scale)) / (order - 1),
+                "the exponents are multiplied by the scale. A larger scale hides more.",
+            ),
+            Mistake(
+                lambda order, *, scale: math.log(order / (2 * order - 1)) / (order - 1) + 1 / scale,
+                "the second of the two terms of the moment is missing.",
+            ),
+        ],
+        hint="It must rise with the order, from the mean loss towards 1/scale.",
+    )
+
+
+def check_ptr_rdp(answer: Any) -> None:
+    """Theorem 4.3: the larger of the two cases."""
+
+    def right(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        return float(privacy.theorem_4_3(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
+
+    def case_1(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        return float(privacy.rdp_case_1(order, sigma=sigma, tau=tau, delta0=delta0))
+
+    def case_2(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        return float(privacy.rdp_case_2(order, sigma=sigma, scale=scale))
+
+    def unsquared(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        often, rarely = (math.exp(order * (order - 1) / (2 * v)) for v in (sigma**2, sigma**2 * tau))
+        mixed = math.log((1 - delta0) * often + delta0 * rarely) / (order - 1)
+        return max(mixed, case_2(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
+
+    def averaged(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        mixed = (1 - delta0) * order / (2 * sigma**2) + delta0 * order / (2 * (sigma * tau) ** 2)
+        return max(mixed, case_2(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
+
+    def added(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        given = {"sigma": sigma, "tau": tau, "scale": scale, "delta0": delta0}
+        return case_1(order, **given) + case_2(order, **given)
+
+    def smaller(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        given = {"sigma": sigma, "tau": tau, "scale": scale, "delta0": delta0}
+        return min(case_1(order, **given), case_2(order, **given))
+
+    def exchanged(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        often, rarely = (order * (order - 1) / (2 * v) for v in ((sigma * tau) ** 2, sigma**2))
+        mixed = float(np.logaddexp(math.log1p(-delta0) + often, math.log(delta0) + rarely)) / (order - 1)
+        return max(mixed, case_2(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
+
+    def laplace_alone(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        return max(
+            case_1(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0), float(rdp.laplace(order, scale=scale))
+        )
+
+    def less_noise(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        given = {"tau": tau, "scale": scale, "delta0": delta0}
+        return max(case_1(order, sigma=sigma, **given), case_2(order, sigma=sigma * tau, **given))
+
+    def undivided(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        given = {"sigma": sigma, "tau": tau, "scale": scale, "delta0": delta0}
+        return max((order - 1) * case_1(order, **given), case_2(order, **given))
+
+    def log_moments(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+        return (order - 1) * right(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0)
+
+    base = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
+    others = [
+        {**base, "tau": 0.2},
+        {**base, "delta0": 0.1},
+        {"sigma": 3.0, "tau": 0.3, "scale": 20.0, "delta0": 0.2},
+        {"sigma": 5.0, "tau": 0.9, "scale": 0.5, "delta0": 0.001},  # Laplace noise alone exceeds case 1
+    ]
+    checks.function(
+        answer,
+        name="ptr_rdp",
+        reference=right,
+        inputs=[{"order": a, **given} for given in (base, *others) for a in (1.5, 2.0, 4.0, 7.0)],
+        mistakes=[
+            Mistake(smaller, "this is the smaller of the two cases. Either may happen: take the larger."),
+            Mistake(laplace_alone, "case 2 has no Gaussian part. Margin and answer are both released."),
+            Mistake(case_1, "this is case 1 alone: case 2, or the Laplace part of it, is missing."),
+            Mistake(added, "the two cases are added. A pair of neighbours is in one of them: take the larger."),
+            Mistake(averaged, "case 1 averages the divergences. What is averaged over the public coin is the moment."),
+            Mistake(unsquared, "sigma tau is the noise of the passed test, so its square is sigma^2 tau^2."),
+            Mistake(exchanged, "delta0 is the probability of the smaller noise, sigma tau. The two are exchanged."),
+            Mistake(less_noise, "case 2 has the noise of the failed test, sigma. That of sigma tau is for case 1."),
+            Mistake(log_moments, "this is a log-moment. Divide by order - 1."),
+            Mistake(undivided, "case 1 is a log-moment. Divide it by order - 1."),
+            Mistake(case_2, "this is case 2 alone: case 1, or its rare branch with noise sigma tau, is missing."),
+        ],
+        hint="It is the larger of case 1, a mixture of two moments, and case 2, a sum of two divergences.",
+    )
+
+
+def check_sampled_log_moment(answer: Any) -> None:
+    """The exact log-moment of case 2 on a Poisson sample: a finite sum."""
+
+    def log_sum(order: int, q: float, log_moments: Any, *, choose: bool = True, less: int = 0) -> float:
+        terms = [
+            (math.log(math.comb(order, k)) if choose else 0.0)
+            + (order - k) * math.log1p(-q)
+            + k * math.log(q)
+            + log_moments(k)
+            for k in range(order + 1 - less)
+        ]
+        return float(np.logaddexp.reduce(terms))
+
+    def right(order: int, *, q: float, sigma: float, scale: float) -> float:
+        given = {"q": q, "sigma": sigma, "tau": 0.5, "scale": scale, "delta0": 1e-12}
+        return (order - 1) * float(privacy.exact_cases(float(order), **given).case_2)
+
+    def gaussian_only(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return (order - 1) * float(rdp.subsampled_gaussian(float(order), q=q, sigma=sigma))
+
+    def divergence(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return right(order, q=q, sigma=sigma, scale=scale) / (order - 1)
+
+    def no_binomials(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return log_sum(order, q, lambda k: _moment(k, sigma=sigma, scale=scale), choose=False)
+
+    def unsampled(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return _moment(order, sigma=sigma, scale=scale)
+
+    def own_samples(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return laplace_only(order, q=q, sigma=sigma, scale=scale) + gaussian_only(order, q=q, sigma=sigma, scale=scale)
+
+    def laplace_only(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return log_sum(order, q, lambda k: _moment(k, sigma=1e9, scale=scale))
+
+    def exchanged(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return log_sum(order, 1 - q, lambda k: _moment(k, sigma=sigma, scale=scale))
+
+    def short(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return log_sum(order, q, lambda k: _moment(k, sigma=sigma, scale=scale), less=1)
+
+    def moment(order: int, *, q: float, sigma: float, scale: float) -> float:
+        return math.exp(right(order, q=q, sigma=sigma, scale=scale))
+
+    checks.function(
+        answer,
+        name="sampled_log_moment",
+        reference=right,
+        inputs=[
+            {"order": a, "q": q, "sigma": sigma, "scale": b}
+            for a in (2, 3, 8, 20)
+            for q, sigma, b in ((0.01, 1.1, 1.0), (0.2, 2.0, 5.0), (0.001, 4.0, 0.5))
+        ],
+        mistakes=[
+            Mistake(divergence, "this is the divergence. The log-moment is order - 1 times that."),
+            Mistake(gaussian_only, "the Laplace part is missing: this is the Gaussian answer alone."),
+            Mistake(no_binomials, "the binomial coefficients are missing."),
+            Mistake(
+                unsampled,
+                "this is the log-moment without sampling: q makes no difference. Each term has the moment of its k.",
+            ),
+            Mistake(laplace_only, "the Gaussian part is missing: this is the Laplace answer alone."),
+            Mistake(exchanged, "q and 1 - q are exchanged: the record is in k of the order draws."),
+            Mistake(short, "the term k = order is missing: range(order) ends before it."),
+            Mistake(moment, "this is the moment. Its logarithm is asked."),
+            Mistake(
+                own_samples, "this adds two mechanisms on samples of their own. Margin and answer share one sample."
+            ),
+        ],
+        rel=1e-6,
+        abs=1e-11,
+        hint="It is log of a sum of order + 1 terms, each a binomial probability times a moment of the product.",
+    )
+
+
+def _moment(k: int, *, sigma: float, scale: float) -> float:
+    """The log-moment log E_Q (P/Q)^k of Laplace and Gaussian noise together."""
+    laplace = np.logaddexp(
+        math.log(k / (2 * k - 1)) + (k - 1) / scale if k > 0 else -math.inf,
+        math.log((k - 1) / (2 * k - 1)) - k / scale if k != 1 else -math.inf,
+    )
+    return float(laplace) + k * (k - 1) / (2 * sigma**2)
+
+
+# ---- Checks of items of chapter 10 that ask for a number ----
+
+# For Gaussian noise of multiplier sigma, the classic formula and what propose-test-release costs in T sampled steps:
+#
+# .. math::
+#
+#     \varepsilon_{\text{classic}} = \frac{\sqrt{2 \log(1.25/\delta)}}{\sigma}, \qquad
+#     \varepsilon_T = \min_a \Bigl[ T\, D_a + \frac{\log(1/\delta')}{a - 1} + \dots \Bigr],\quad
+#     \delta' = \delta - T q\, \delta_0 .
+
+DELTA = 1e-5
+MNIST = {"q": 256 / 60_000, "sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
+
+
+@cache
+def _unsound_below(form: str) -> float:
+    """Where the exact epsilon of Gaussian noise and a formula for it cross: the noise below which the formula lies."""
+    width = math.sqrt(2.0 * math.log((1.0 if form == "no 1.25" else 1.25) / DELTA))
+
+    def excess(sigma: float) -> float:
+        claimed = width * sigma if form == "printed" else width / sigma
+        return mechanisms.gaussian_epsilon(sigma=sigma, delta=DELTA) - claimed
+
+    return numerics.crossing(excess, low=0.2, high=2.0)
+
+
+def check_unsound_below(answer: Any) -> None:
+    """The noise multiplier below which the classic Gaussian formula promises too much, at delta = 1e-5."""
+    checks.number(
+        answer,
+        name="unsound_below",
+        expected=_unsound_below("classic"),
+        rel=2e-4,
+        mistakes=[
+            Mistake(_unsound_below("printed"), "this is the crossing of sigma sqrt(2 log(1.25/delta)), as printed."),
+            Mistake(
+                math.sqrt(2.0 * math.log(1.25 / DELTA)),
+                "this is where the classic formula gives epsilon = 1. It is proved below that epsilon only, but it is "
+                "not false at once beyond.",
+            ),
+            Mistake(_unsound_below("no 1.25"), "this is the crossing without 1.25 in the logarithm."),
+            Mistake(
+                lambda a: any(
+                    math.isclose(a, epsilon, rel_tol=1e-3)
+                    for epsilon in (
+                        mechanisms.gaussian_epsilon(sigma=1.1, delta=DELTA),
+                        math.sqrt(2.0 * math.log(1.25 / DELTA)) / 1.1,
+                    )
+                ),
+                "this is an epsilon at sigma = 1.1. A noise multiplier is asked.",
+            ),
+            Mistake(
+                lambda a: math.isclose(
+                    a, math.sqrt(2.0 * math.log(1.25 / DELTA)) / _unsound_below("classic"), rel_tol=1e-2
+                ),
+                "this is the epsilon at which the two meet. The noise multiplier there is asked.",
+            ),
+        ],
+        hint="At this noise multiplier the formula and mechanisms.gaussian_epsilon agree.",
+    )
+
+
+def check_first_false_order(answer: Any) -> None:
+    """The first whole order at which the formula of Theorem 4.4 is below the exact divergence, MNIST setting."""
+    checks.choice(
+        answer,
+        name="first_false_order",
+        expected=next(
+            a
+            for a in range(2, 201)
+            if privacy.theorem_4_4_formula(float(a), **MNIST) < privacy.exact_subsampled_rdp(float(a), **MNIST)
+        ),
+        options=list(range(2, 201)),
+        mistakes=[
+            Mistake(2, "at order 2 the formula is above the exact value, though its conditions fail there too."),
+            Mistake(lambda a: 2 < a < 6, "the formula is still above the exact value there. Go on to larger orders."),
+            Mistake(
+                lambda a: 6 < a <= 200,
+                "the formula is below the exact value there, but at a smaller order it already is.",
+            ),
+        ],
+        hint="Compare privacy.theorem_4_4_formula with privacy.exact_subsampled_rdp at orders 2, 3, 4, ...",
+    )
+
+
+@cache
+def _run(kind: str) -> float:
+    run = {**MNIST, "steps": 3500, "delta": DELTA}
+    case_2 = {name: value for name, value in run.items() if name != "tau"}
+    if kind == "moved":
+        return privacy.epsilon_by_rdp_branch_in_delta(**case_2).epsilon  # type: ignore[arg-type]
+    if kind in ("classic", "undivided"):
+        orders = np.arange(2.0, 41.0)
+        given = {name: value for name, value in MNIST.items() if name != "q"}
+        rdp_run = 3500 * np.asarray(privacy.exact_cases(orders, q=MNIST["q"], **given).case_2)
+        left = DELTA - 3500 * MNIST["q"] * MNIST["delta0"]
+        if kind == "undivided":
+            return float(np.min(rdp.conversion_improved(orders, rdp=rdp_run * (orders - 1), delta=left)))
+        return float(np.min(rdp.conversion_classic(orders, rdp=rdp_run, delta=left)))
+    if kind == "gaussian":
+        return rdp.epsilon(q=MNIST["q"], sigma=MNIST["sigma"], steps=3500, delta=DELTA).epsilon
+    if kind == "renyi":
+        return privacy.epsilon_by_rdp(**run).epsilon  # type: ignore[arg-type]
+    if kind == "matched":
+        return privacy.matching_gaussian_sigma(**run)  # type: ignore[arg-type]
+    return privacy.epsilon(**run).epsilon  # type: ignore[arg-type]
+
+
+def check_epsilon_moved(answer: Any) -> None:
+    """Epsilon of 3500 steps by the Rényi curve of case 2, the rare branch paid in delta; real or whole orders."""
+    checks.number(
+        answer,
+        name="epsilon_moved",
+        expected=_run("moved"),
+        rel=0.003,
+        mistakes=[
+            Mistake(
+                lambda a: math.isclose(a, _run("classic"), rel_tol=2e-3),
+                "this is what the older conversion, rdp + log(1/delta)/(order - 1), gives. Use the improved one.",
+            ),
+            Mistake(
+                lambda a: abs(a - _run("renyi")) < 0.045,
+                "this is the curve of both cases. The rare branch should be in delta, and not in the moments.",
+            ),
+            Mistake(
+                lambda a: math.isclose(a, _run("gaussian"), rel_tol=3e-3),
+                "this is the Gaussian noise alone. Case 2 is the margin's Laplace noise and the Gaussian together.",
+            ),
+            Mistake(
+                lambda a: math.isclose(a, _run("undivided"), rel_tol=2e-3),
+                "these are log-moments. Divide each by order - 1 before the conversion.",
+            ),
+            Mistake(
+                lambda a: abs(a - _run("exact")) < 0.01,
+                "this is the loss distribution's epsilon. A bound by Rényi divergences is asked here.",
+            ),
+        ],
+        hint="Take 3500 times the divergence of case 2 on a sample, and convert at delta less 3500 q delta0.",
+    )
+
+
+def check_matched_sigma(answer: Any) -> None:
+    """The noise multiplier of plain DP-SGD with the epsilon of 3500 steps of propose-test-release."""
+
+    @cache
+    def spent(sigma: float) -> float:
+        return pld.epsilon(q=MNIST["q"], sigma=sigma, steps=3500, delta=DELTA).epsilon
+
+    checks.number(
+        answer,
+        name="matched_sigma",
+        expected=_run("matched"),
+        rel=0.0,
+        abs=0.002,
+        mistakes=[
+            Mistake(1.1, "this is sigma of the failed test. The test itself costs privacy, too."),
+            Mistake(0.55, "this is sigma times tau. That noise is used only where the sum moves by at most tau."),
+            Mistake(0.7, "this is the baseline of the paper, which is not equally private."),
+            Mistake(
+                lambda a: 0.915 < a < 0.935,
+                "this matches one release without sampling. Match the 3500 sampled steps.",
+            ),
+            Mistake(
+                lambda a: math.isclose(a, _run("exact"), rel_tol=2e-3),
+                "this is the epsilon that both shall have. The noise multiplier is asked.",
+            ),
+            Mistake(
+                lambda a: math.isclose(spent(a), 3.041, rel_tol=0.01),
+                "this matches the epsilon that the paper's formula gives, not the true one.",
+            ),
+            Mistake(
+                lambda a: any(math.isclose(spent(a), _run(kind), rel_tol=0.01) for kind in ("moved", "renyi")),
+                "this matches a bound by Rényi divergences, as in item 8. privacy.epsilon is sharper.",
+            ),
+        ],
+        hint="With it, pld.epsilon for q = 256/60000 and 3500 steps is privacy.epsilon of the item's setting.",
+    )
+
+
+# ---- The check of the item of chapter 10 that asks for a step of a proof ----
+
+# .. math::
+#
+#     d(S, \tilde S) \le d(S', \tilde S) + 1 \quad\text{for every } \tilde S
+#     \qquad\Longrightarrow\qquad |\Delta(S) - \Delta(S')| \le 1 .
+
+
+def check_why_one(answer: Any) -> None:
+    """Two or three sentences: why the safety margin of any function moves by at most 1."""
+    checks.argument(
+        answer,
+        name="why_one",
+        minimum_words=25,
+        must_mention={
+            "a sensitive dataset that the distance leads to": [
+                "sensitive",
+                "tilde",
+                "target",
+                "above tau",
+                "exceed",
+                "> tau",
+                "larger than tau",
+                "greater than tau",
+                "bad",
+                "unstable",
+                "local sensitivity",
+            ],
+            "the detour over the neighbour": [
+                "triangle",
+                "detour",
+                "via",
+                "through",
+                "first",
+                "one step",
+                "plus 1",
+                "+ 1",
+                "+1",
+                "1 +",
+                "plus one",
+                "one change",
+                "one edit",
+                "one more",
+                "k+1",
+                "k + 1",
+                "walk",
+                "extend",
+                "lipschitz",
+            ],
+            "that the roles can be exchanged": [
+                "symmetr",
+                "exchang",
+                "swap",
+                "roles",
+                "other way",
+                "both",
+                "vice versa",
+                "interchang",
+                "revers",
+                "convers",
+                "likewise",
+                "in the place of",
+                "same argument",
+                "other direction",
+                "lipschitz",
+            ],
+        },
+        rubric=[
+            "Take the sensitive dataset nearest to S': it is as many changes away as the margin of S' says.",
+            "From S one change leads to S', and then those changes lead on to it: the margin of S is at most that of "
+            "S' plus 1.",
+            "Exchange S and S'. Nothing about the function was used: not its values, and not its global sensitivity.",
+        ],
+    )
+
+
+# ---- The check of the item of chapter 10 that asks for a mechanism: a median by propose-test-release ----
+
+# .. math::
+#
+#     \hat\Delta = \Delta + \mathrm{Lap}(b), \qquad
+#     f + N(0, \sigma^2\tau^2) \text{ if } \hat\Delta > b \log\tfrac{1}{2\delta_0}, \text{ else } f + N(0, \sigma^2/4) .
+
+TAU, SIGMA, SCALE, DELTA0, RELEASE_DELTA = 0.0501, 4.0, 2.0, 0.01, 0.02
+LIMIT = threshold(scale=SCALE, delta0=DELTA0)
+
+
+@cache
+def _epsilon() -> float:
+    return privacy.single_epsilon(sigma=SIGMA, tau=TAU / 0.5, scale=SCALE, delta0=DELTA0, delta=RELEASE_DELTA).epsilon
+
+
+@cache
+def _facts(values: tuple[float, ...]) -> tuple[float, float, float]:
+    """Median, margin and local sensitivity, remembered: a check runs the mechanism many times on few datasets."""
+    unit = {"low": 0.0, "high": 1.0}
+    margin = statistics.median_safety_margin(values, tau=TAU, **unit)
+    return statistics.median(values, **unit), margin, statistics.median_local_sensitivity(values, **unit)
+
+
+def _released(
+    values: Any,
+    rng: np.random.Generator,
+    *,
+    noisy: bool = True,
+    scale: float = SCALE,
+    small: float = SIGMA * TAU,
+    large: float = SIGMA * 0.5,
+    limit: float | None = None,
+) -> float:
+    median, margin, _ = _facts(tuple(values))
+    seen = margin + (rng.laplace(0.0, scale) if noisy else 0.0)
+    above = seen > (LIMIT if limit is None else limit)
+    return median + float(rng.normal(0.0, small if above else large))
+
+
+def _by_local_sensitivity(values: Any, rng: np.random.Generator) -> float:
+    median, margin, _ = _facts(tuple(values))
+    return median + float(rng.normal(0.0, SIGMA * (0.5 if margin == 0 else TAU)))
+
+
+def check_release(answer: Any) -> None:
+    """A private median of numbers in [0, 1]: noise for tau if the noisy margin passes, noise for 1/2 if not."""
+    name = "release"
+    names = ("margin", "tau", "sigma", "scale", "delta0", "rng")
+    if callable(answer) and verdict.unfit(answer, (0.5,), dict.fromkeys(names)):
+        raise verdict.NotYet(
+            f"Your {name} is called with the median, and with {', '.join(names[:-1])} and rng by name: keep the "
+            "parameter names."
+        )
+
+    def asks(values: Any, rng: np.random.Generator) -> Any:
+        median, margin, _ = _facts(tuple(values))
+        return answer(median, margin=margin, tau=TAU, sigma=SIGMA, scale=SCALE, delta0=DELTA0, rng=rng)
+
+    both(
+        lambda: _require_privacy(asks if callable(answer) else answer, name=name),
+        lambda: _require_law(answer, name=name),
+    )
+
+
+def _require_privacy(asks: Any, *, name: str) -> None:
+    zeros, tenths = [0.0] * 12, [0.0] * 10 + [0.1] * 10
+    checks.mechanism(
+        asks,
+        name=name,
+        reference=_released,
+        neighbours=[
+            ([*zeros, 1.0, 1.0, 1.0, 1.0], [*zeros, 1.0, 1.0, 1.0]),  # margins 7 and 8, on both sides of the threshold
+            (tenths, [*tenths, 0.1]),  # the median moves by just less than tau, and the test passes nearly always
+            ([0.0] * 5 + [1.0] * 3, [0.0] * 4 + [1.0] * 3),  # margins 1 and 0
+            ([0.0] * 4 + [1.0] * 3, [0.0] * 4 + [1.0] * 4),  # both margins 0, and the median moves by 1/2
+        ],
+        epsilon=_epsilon(),
+        delta=RELEASE_DELTA,
+        events=[("an answer within 0.3 of 0", lambda value: abs(float(value)) < 0.3)],
+        trials=7000,
+        mistakes=[
+            Mistake(
+                lambda values, rng: _released(values, rng, noisy=False),
+                "the margin is compared with the threshold without noise, so the branch tells what the margin is.",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, small=TAU),
+                "the noise of the passed test has standard deviation tau. It must be sigma times tau.",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, large=SIGMA * TAU),
+                "the noise is sigma times tau even if the test fails. Then the median may move by 1/2.",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, small=SIGMA * 0.5),
+                "the noise is for the global sensitivity even if the test passes. The test then buys nothing.",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, limit=0.0),
+                "the noisy margin is compared with 0. A margin of 0 must pass with probability delta0 only.",
+            ),
+            Mistake(
+                _by_local_sensitivity, "the exact margin chooses the noise, and is not protected by any of its own."
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, scale=1.0 / SCALE),
+                "the noise of the margin has scale 1/scale. It is Lap(scale).",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, large=0.5),
+                "the noise of the failed test is 1/2. It must be sigma times that.",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, small=SIGMA),
+                "the noise of the passed test is sigma, without tau.",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, small=(SIGMA * TAU) ** 2, large=(SIGMA * 0.5) ** 2),
+                "the noise has the variance for its standard deviation: rng.normal takes the latter.",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, limit=SCALE * math.log(2.0 / DELTA0)),
+                "the threshold has log(2/delta0) in the place of log(1/(2 delta0)).",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, small=0.0),
+                "the median is released without noise if the test passes.",
+            ),
+            Mistake(
+                lambda values, rng: _released(values, rng, small=SIGMA * 0.5, large=SIGMA * TAU),
+                "the branches are exchanged: a large margin allows the small noise.",
+            ),
+        ],
+    )
+
+
+_RUNS = 6000
+# The test fails, passes, fails mostly (where the tail of its noise shows), and does both.
+_SETTINGS: tuple[dict[str, float], ...] = (
+    {"median": 0.3, "margin": 0.0, "tau": 0.02, "sigma": 3.0, "scale": 3.0, "delta0": 1e-4},
+    {"median": 0.7, "margin": 90.0, "tau": 0.03, "sigma": 2.0, "scale": 3.0, "delta0": 0.01},
+    {"median": 0.4, "margin": 13.0, "tau": 0.002, "sigma": 3.0, "scale": 4.0, "delta0": 0.002},
+    {"median": 0.6, "margin": 4.0, "tau": 0.02, "sigma": 2.0, "scale": 1.5, "delta0": 0.03},
+)
+_Law = Callable[[Any], Any]  # a distribution function
+
+
+def _laplace(x: Any) -> Any:
+    """The distribution function of Lap(1)."""
+    tail = 0.5 * np.exp(-np.abs(x))
+    return np.where(np.asarray(x) < 0, tail, 1.0 - tail)
+
+
+def _law(
+    given: dict[str, float],
+    *,
+    center: float | None = None,
+    scale: float | None = None,
+    limit: float | None = None,
+    small: float | None = None,
+    large: float | None = None,
+    margin_noise: _Law = _laplace,
+    noise: _Law = ndtr,
+) -> _Law:
+    """The distribution function of what is released: two noises, mixed as the noisy margin passes or fails."""
+    at = given["median"] if center is None else center
+    b = given["scale"] if scale is None else scale
+    t = threshold(scale=given["scale"], delta0=given["delta0"]) if limit is None else limit
+    p = float(margin_noise((given["margin"] - t) / b))
+    low = given["sigma"] * given["tau"] if small is None else small
+    high = given["sigma"] * 0.5 if large is None else large
+    return lambda x: p * noise((x - at) / low) + (1 - p) * noise((x - at) / high)
+
+
+def _wrong_laws(given: dict[str, float]) -> dict[str, _Law]:
+    sigma, tau, b, delta0 = (given[key] for key in ("sigma", "tau", "scale", "delta0"))
+    low, high, log = sigma * tau, sigma * 0.5, math.log(1 / (2 * delta0))
+    right = _law(given)
+    return {
+        "the noise of the margin is Lap(1), not Lap(scale)": _law(given, scale=1.0),
+        "the noise of the margin is Lap(1/scale), not Lap(scale)": _law(given, scale=1 / b),
+        "the noise of the margin is half as large as asked": _law(given, scale=b / 2),
+        "the noise of the margin is twice as large as asked": _law(given, scale=2 * b),
+        "the noise of the margin is Gaussian, and its tails do not fit the threshold": _law(given, margin_noise=ndtr),
+        "the threshold lacks the factor scale": _law(given, limit=log),
+        "the threshold is divided by scale, not multiplied": _law(given, limit=log / b),
+        "the threshold has log(1/delta0), without the 2": _law(given, limit=b * math.log(1 / delta0)),
+        "the logarithm of the threshold is not the natural one": _law(given, limit=b * log / math.log(10)),
+        "the noise of the failed test is sigma. The global sensitivity is 1/2": _law(given, large=sigma),
+        "the noise of the failed test is half as large as asked": _law(given, large=high / 2),
+        "the noise of the passed test is half as large as asked": _law(given, small=low / 2),
+        "the noise of the released median is Laplace, and sigma is for Gaussian noise": _law(given, noise=_laplace),
+        "noise is added twice": _law(given, small=math.sqrt(2) * low, large=math.sqrt(2) * high),
+        "the root of the standard deviation is taken": _law(given, small=math.sqrt(low), large=math.sqrt(high)),
+        "the median itself is missing: they are centred at 0": _law(given, center=0.0),
+        "they are cut off at 0 and 1. That costs no privacy, but asked is the noisy median as it is": lambda x: (
+            np.where(x < 0, 0.0, np.where(x >= 1, 1.0, right(x)))
+        ),
+    }
+
+
+def _require_law(answer: Callable[..., Any], *, name: str) -> None:
+    """Compare 6000 outputs in each of four settings with their exact law, on bins.
+
+    A right answer is refused with probability below 1e-8: chi-square with at least 40 expected in each bin.
+    """
+    rng = np.random.default_rng(20_251_010)
+    misfit, degrees, best_fit = 0.0, 0, 0.0
+    fits: dict[str, float] = {}
+    for given in _SETTINGS:
+
+        def asks(values: dict[str, float], rng: np.random.Generator) -> Any:
+            rest = {key: value for key, value in values.items() if key != "median"}
+            return answer(values["median"], rng=rng, **rest)
+
+        outputs = runs.draw(asks, given, trials=_RUNS, rng=rng, name=name)
+        odd = next((value for value in outputs if not isinstance(value, float)), None)
+        if odd is not None:
+            raise checks.NotYet(f"{name} returned {verdict.shown(odd, width=30)}; expected is one number.")
+        low, high = given["sigma"] * given["tau"], given["sigma"] * 0.5
+        sides = np.array([*(low * np.array([0.3, 0.8, 1.5, 3.0])), *(high * np.array([0.3, 0.8, 1.5]))])
+        edges = np.unique([*(given["median"] - sides), *(given["median"] + sides), 0.0, 1.0])
+        counts = np.bincount(np.searchsorted(edges, outputs), minlength=len(edges) + 1)
+        expected = _RUNS * _shares(_law(given), edges)
+        for text, law in _wrong_laws(given).items():
+            fits[text] = fits.get(text, 0.0) + float(counts @ np.log(_shares(law, edges) + 1e-9))
+        best_fit += float(counts @ np.log(np.maximum(counts, 1) / _RUNS))
+        rare = expected < 40
+        # Rare bins count together; too few even then, they join the likeliest bin.
+        together = int(np.argmax(rare)) if expected[rare].sum() >= 40 else int(np.argmax(expected))
+        group = np.where(rare, together, np.arange(len(expected)))
+        seen, wanted = (np.bincount(group, weights=values) for values in (counts, expected))
+        used = wanted > 0
+        misfit += float(((seen - wanted)[used] ** 2 / wanted[used]).sum())
+        degrees += int(used.sum()) - 1
+    if gammaincc(degrees / 2, misfit / 2) > 1e-9:
+        return
+    best = max(fits, key=lambda text: fits[text])
+    known = fits[best] > best_fit - 60.0
+    text = (
+        best
+        if known
+        else "they do not follow the law of the asked noises. Compare both, the threshold, and every parameter"
+    )
+    raise checks.NotYet(f"{name}: {_RUNS} outputs in each of {len(_SETTINGS)} settings were counted; {text}.")
+
+
+def _shares(law: _Law, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The probabilities of the bins between the edges, and of the two outside."""
+    inside: NDArray[np.float64] = np.asarray(law(edges), dtype=float)
+    return np.maximum(np.diff(np.array([0.0, *inside, 1.0])), 0.0)
+
+
+# ---- Checks of items of chapter 10 on the trimmed sum ----
+
+# .. math::
+#
+#     \Delta = \max\bigl(0,\ F - \#\{i : \lVert x_i \rVert > \tau\}\bigr), \qquad
+#     \lVert \mathrm{TSUM}(S) - \mathrm{TSUM}(S') \rVert \le R .
+
+
+def check_margin(answer: Any) -> None:
+    """The safety margin of the trimmed sum: against the printed enumeration."""
+
+    def right(norms: Any, *, trim: int, tau: float) -> float:
+        return trimmed_sum.safety_margin_enumerated(norms, trim=trim, tau=tau, bound=1.0)
+
+    def cases(rng: np.random.Generator) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = [
+            {"norms": np.array([]), "trim": 3, "tau": 0.5},
+            {"norms": np.array([0.2, 0.9]), "trim": 0, "tau": 0.5},
+            {"norms": np.array([0.9]), "trim": 4, "tau": 0.5},
+        ]
+        for _ in range(40):
+            norms = rng.choice([0.0, 0.1, 0.3, 0.5, 0.5, 0.8, 1.0], size=int(rng.integers(0, 15)))
+            found.append({"norms": norms, "trim": int(rng.integers(0, 10)), "tau": float(rng.choice([0.2, 0.5, 0.9]))})
+        return found
+
+    def above(norms: Any, tau: float) -> int:
+        return int(np.sum(np.asarray(norms) > tau))
+
+    checks.function(
+        answer,
+        name="margin",
+        reference=right,
+        inputs=cases,
+        mistakes=[
+            Mistake(
+                lambda norms, *, trim, tau: len(norms) - above(norms, tau),
+                "this is how many norms do not exceed tau. The margin starts from trim.",
+            ),
+            Mistake(
+                lambda norms, *, trim, tau: min(0, trim - above(norms, tau)),
+                "min and max are exchanged: 0 is the least value, and not the largest.",
+            ),
+            Mistake(
+                lambda norms, *, trim, tau: trim - above(norms, tau),
+                "it is negative where more norms than trim exceed tau. A distance is at least 0.",
+            ),
+            Mistake(
+                lambda norms, *, trim, tau: max(0, trim - int(np.sum(np.asarray(norms) >= tau))),
+                "a norm equal to tau does not exceed it.",
+            ),
+            Mistake(
+                lambda norms, *, trim, tau: max(0, min(trim, len(norms)) - above(norms, tau)),
+                "with fewer vectors than trim the count still starts from trim: vectors can be added.",
+            ),
+            Mistake(
+                lambda norms, *, trim, tau: max(0, trim - above(norms, tau) - 1),
+                "it is one too small. At r = margin the local sensitivity exceeds tau for the first time.",
+            ),
+            Mistake(
+                lambda norms, *, trim, tau: max(0, trim - above(norms, tau) + 1),
+                "it is one too large. At r = margin the local sensitivity exceeds tau for the first time.",
+            ),
+            Mistake(
+                lambda norms, *, trim, tau: above(norms, tau),
+                "this is how many norms exceed tau. The margin is what trim has left after them.",
+            ),
+        ],
+        hint="It is the first r at which the norm of rank m - trim + 1 + r exceeds tau, or trim if none does.",
+    )
+
+
+M, TRIM = 24, 8
+
+
+def check_total(answer: Any) -> None:
+    """A trimmed sum that one record moves by at most the bound, in whatever order the batch comes."""
+    name = "total"
+    called = {"ids": np.arange(2), "trim": 1, "bound": 1.0}
+    if callable(answer) and verdict.unfit(answer, (np.ones((2, 1)),), called):
+        raise verdict.NotYet(
+            f"Your {name} is called with vectors, and with ids, trim and bound by name: keep the parameter names."
+        )
+
+    def sums(f: Any) -> bool | str:
+        rng = np.random.default_rng(1)
+        for m, trim in ((6, 2), (5, 0), (3, 3), (4, 5), (9, 4)):
+            rows = rng.normal(size=(m, 3)) * rng.uniform(0.2, 3.0, size=(m, 1))
+            ids = rng.permutation(100)[:m]
+            came = _vector(f(rows.copy(), ids=ids.copy(), trim=trim, bound=1.0))
+            if isinstance(came, str):
+                return came
+            right = trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=trim, bound=1.0)
+            if came.shape != right.shape:
+                return f"for {m} vectors of 3 entries it returned an array of shape {came.shape}, not {right.shape}"
+            if not _same(came, right):
+                if m <= trim:
+                    return f"with {m} vectors and trim = {trim} nothing is left, and the sum is zero"
+                return _wrong_sum(came, rows, ids=ids, trim=trim)
+        return True
+
+    def leaves_out(f: Any) -> bool | str:
+        rows, ids = np.array([[0.5, 0.0], *[[0.0, 3.0]] * 5]), np.array([4, 9, 2, 6, 1, 7])
+        came = _vector(f(rows.copy(), ids=ids.copy(), trim=2, bound=1.0))
+        if isinstance(came, str):
+            return came
+        if came.shape != (2,):
+            return f"for 6 vectors of 2 entries it returned an array of shape {came.shape}, not (2,)"
+        if not _same(came, np.array([0.5, 3.0])):
+            return (
+                f"of 6 vectors, 5 of them equal, trim = 2 leaves 4 in the sum, and it is {verdict.shown(came)}. Leave "
+                "out so many vectors, not all above a length"
+            )
+        return True
+
+    def moves(f: Any) -> bool | str:
+        rng = np.random.default_rng(2)
+        worst = 0.0
+        for _ in range(100):
+            rows = rng.choice([-3.0, 3.0, 0.5], size=(M, 1), p=[0.45, 0.45, 0.1]) * np.array([[0.6, 0.8]])
+            ids = rng.permutation(1000)[:M]
+            order = rng.permutation(M)[1:]
+            here = _vector(f(rows.copy(), ids=ids.copy(), trim=TRIM, bound=1.0))
+            there = _vector(f(rows[order], ids=ids[order], trim=TRIM, bound=1.0))
+            if isinstance(here, str) or isinstance(there, str):
+                return str(here if isinstance(here, str) else there)
+            worst = max(worst, float(np.linalg.norm(here - there)))
+        if not worst <= 1.0 + 1e-4:
+            return (
+                f"in a batch that comes in another order, one record moved the sum by {worst:.1f} times the bound. "
+                "Sort by the length before clipping, and let the id decide between equal lengths"
+            )
+        return True
+
+    def keeps(f: Any) -> bool | str:
+        rows, ids = np.array([[3.0], [1.0], [2.0]]), np.array([5, 2, 9])
+        f(rows, ids=ids, trim=1, bound=1.0)
+        return True if (rows[:, 0] == [3.0, 1.0, 2.0]).all() and (ids == [5, 2, 9]).all() else "an argument was changed"
+
+    checks.properties(
+        answer,
+        name=name,
+        cases=[
+            ("it is the sum of the clipped vectors without the longest ones", sums),
+            ("it leaves out as many vectors as trim says", leaves_out),
+            ("one record moves it by at most the bound", moves),
+            ("it leaves its arguments as they were", keeps),
+        ],
+    )
+
+
+def _vector(came: Any) -> NDArray[np.float64] | str:
+    """What the student's function returned as an array of floats, or what it is instead."""
+    if came is Ellipsis:
+        return np.asarray(verdict.given(came), dtype=float)
+    if came is None:
+        return "it returned None: is a return missing?"
+    try:
+        array = np.asarray(came)
+    except ValueError:
+        return f"it returned {verdict.kind(came)} whose rows have different lengths"
+    if array.dtype.kind not in "iuf":
+        return f"it returned {verdict.kind(came)}, not an array of real numbers"
+    return array.astype(float)
+
+
+def _same(came: NDArray[np.float64], right: NDArray[np.float64]) -> bool:
+    """Equal up to rounding, in single precision as well."""
+    return bool(np.allclose(came, right, rtol=0.0, atol=1e-5))
+
+
+def _wrong_sum(came: NDArray[np.float64], rows: NDArray[np.float64], *, ids: Any, trim: int) -> str:
+    """Which other sum this is; the vectors have different lengths, and some are left."""
+    m, lengths = len(rows), np.linalg.norm(rows, axis=1)
+    clipped = rows * np.minimum(1.0, 1.0 / lengths)[:, None]
+    stays = trimmed_sum.kept(lengths, trim=trim, ids=ids)
+    unclipped = rows[stays].sum(axis=0)
+    if _same(came, unclipped):
+        return "the vectors are not clipped to the bound"
+    if _same(came, unclipped / max(1.0, float(np.linalg.norm(unclipped)))):
+        return "the sum is clipped, and not each vector"
+    if _same(came, (rows[stays] / lengths[stays][:, None]).sum(axis=0)):
+        return "short vectors are made longer. Clipping only shortens"
+    if _same(came, np.clip(rows[stays], -1.0, 1.0).sum(axis=0)):
+        return "each entry is clipped. It is the length of a vector that must be at most the bound"
+    if _same(came * stays.sum(), clipped[stays].sum(axis=0)):
+        return "this is the mean of the vectors that stay"
+    for bits in itertools.product((False, True), repeat=m):
+        chosen = np.array(bits)
+        if not _same(came, clipped[chosen].sum(axis=0)):
+            continue
+        if chosen.sum() != stays.sum():
+            return f"for {m} vectors and trim = {trim} it adds up {chosen.sum()} of them"
+        if (lengths[~chosen] > 1.0).all():
+            return (
+                f"for {m} vectors and trim = {trim} it leaves out some that are clipped, but not the longest. Sort by "
+                "the length before clipping"
+            )
+        return f"for {m} vectors and trim = {trim} it leaves out others than the longest"
+    return f"for {m} vectors of different lengths and trim = {trim} it is another sum"

@@ -1,0 +1,1 @@
+"""The lesson of chapter 11, Private and robust SGD: its explorers and the checks of its exercises."""

@@ -1,0 +1,539 @@
+r"""The checks of the exercises of chapter 11, private and robust SGD: one name for each question.
+
+items 1, 2 and 4      robust_steps       the F that a test needs, the weights of a step, the next F
+item 3                robust_mechanism   the noisy trimmed sum
+items 5 and 8         robust_numbers     equal privacy, and an argument
+items 6 and 7         robust_training    a setting whose test passes, and an attack; both train
+
+Neighbouring datasets differ by one example (add/remove).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml import data
+from dpml.accounting import pld
+from dpml.classroom import checks, verdict
+from dpml.classroom.checks import Mistake
+from dpml.classroom.verdict import NotYet, not_written, passed
+from dpml.ptr import calibrate, trimmed_sum
+from dpml.ptr.propose_test_release import pass_probability, threshold
+
+# ---- Checks of items 1, 2 and 4 of chapter 11: functions of the norms of a batch ----
+
+# .. math::
+#
+#     \Delta = \max\bigl(0,\ F - \#\{i : \|g_i\| > \tau R\}\bigr), \qquad w_i = \min(1, R/\|g_i\|)\, [i \text{ kept}]
+
+Array = NDArray[np.float64]
+
+
+def check_least_trim(answer: Any) -> None:
+    """The least F whose test passes with probability at least 1/2: found by trying all of them."""
+
+    def reference(norms: Array, *, tau: float, bound: float, scale: float, delta0: float) -> int:
+        for trim in range(len(norms) + 10_000):
+            margin = trimmed_sum.safety_margin(norms, trim=trim, tau=tau * bound, bound=bound)
+            if pass_probability(margin, scale=scale, delta0=delta0) >= 0.5:
+                return trim
+        raise AssertionError("the threshold is far below 10,000")
+
+    def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+        yield {"norms": np.array([0.2, 0.9, 3.0]), "tau": 0.5, "bound": 1.0, "scale": 1.0, "delta0": 1e-8}
+        yield {"norms": np.array([]), "tau": 0.5, "bound": 2.0, "scale": 0.5, "delta0": 1e-4}
+        for _ in range(10):
+            norms = rng.exponential(2.0, size=int(rng.integers(1, 60)))
+            tau, bound, scale = (float(rng.choice(values)) for values in ([0.3, 0.8], [0.5, 4.0], [0.5, 1.0, 2.0]))
+            yield {"norms": norms, "tau": tau, "bound": bound, "scale": scale, "delta0": 1e-6}
+
+    def above(norms: Any, level: float) -> int:
+        return int(np.sum(np.asarray(norms) > level))
+
+    def needed(scale: float, delta0: float) -> float:
+        return threshold(scale=scale, delta0=delta0)
+
+    checks.function(
+        answer,
+        reference=reference,
+        inputs=inputs,
+        name="least_trim",
+        mistakes=[
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound) + needed(scale, delta0),
+                "F is a whole number: round up.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: (
+                    above(norms, tau * bound) + math.ceil(needed(scale, delta0)) + 1
+                ),
+                "it is one too large: at F one smaller the margin reaches the threshold already.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound) + math.ceil(needed(1.0, delta0)),
+                "the threshold is b log(1/(2 delta0)), and the factor b (`scale`) is missing.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: (
+                    len(norms) - above(norms, tau * bound) + math.ceil(needed(scale, delta0))
+                ),
+                "it counts the short gradients. Those longer than tau times bound use up the places.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: above(norms, tau) + math.ceil(needed(scale, delta0)),
+                "tau is in units of the bound: the norms are compared with tau times bound.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: above(norms, bound) + math.ceil(needed(scale, delta0)),
+                "it counts the norms that are clipped. Those longer than tau times bound count.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound),
+                "at this F the margin is 0, and the test passes with probability delta0 only.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: math.ceil(needed(scale, delta0)),
+                "it forgets the long gradients: each of them uses up one of the F places.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: (
+                    above(norms, tau * bound) + math.ceil(scale * math.log(1 / delta0))
+                ),
+                "the threshold is b log(1/(2 delta0)), with the 2.",
+            ),
+            Mistake(
+                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound) + int(needed(scale, delta0)),
+                "it is one too small: the margin must reach the threshold, so round up.",
+            ),
+        ],
+        hint="The median of the Laplace noise is 0, so the margin itself must reach b log(1/(2 delta0)).",
+    )
+
+
+def check_step_weights(answer: Any) -> None:
+    """The weight of each gradient in one step of TSGD with propose-test-release."""
+
+    def clip(norms: Array, bound: float) -> Array:
+        weights: Array = bound / np.maximum(norms, bound)
+        return weights
+
+    def reference(norms: Array, *, ids: Any, trim: int, bound: float, passed: bool) -> Array:
+        stays = trimmed_sum.kept(norms, trim=trim, ids=ids) if passed else np.ones(len(norms), dtype=bool)
+        return clip(norms, bound) * stays
+
+    def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+        small = {"norms": np.array([4.0, 0.5, 2.0]), "ids": np.array([7, 3, 9]), "bound": 1.0}
+        yield {**small, "trim": 1, "passed": True}
+        yield {**small, "trim": 1, "passed": False}
+        yield {**small, "trim": 5, "passed": True}
+        yield {**small, "trim": 0, "passed": True}
+        yield {"norms": np.array([2.0, 2.0]), "ids": np.array([8, 5]), "trim": 1, "bound": 1.0, "passed": True}
+        for _ in range(8):
+            m = int(rng.integers(1, 12))
+            norms = rng.choice([0.3, 1.5, 1.5, 2.5, 6.0], size=m)
+            ids = rng.permutation(50)[:m]
+            yield {"norms": norms, "ids": ids, "trim": int(rng.integers(0, m + 1)), "bound": 1.0, "passed": True}
+
+    def by_order(norms: Array, ids: Any, trim: int, bound: float, key: Array, tie: Any) -> Array:
+        order = np.lexsort((tie, key))
+        stays = np.zeros(len(norms))
+        stays[order[: max(0, len(norms) - trim)]] = 1.0
+        return clip(norms, bound) * stays
+
+    checks.function(
+        answer,
+        reference=reference,
+        inputs=inputs,
+        name="step_weights",
+        mistakes=[
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    by_order(norms, ids, trim, bound, np.asarray(ids), norms) if passed else clip(norms, bound)
+                ),
+                "it orders by the ids. The norms come first; the ids decide between equal norms only.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    by_order(norms, ids, trim, bound, norms, -np.asarray(ids)) if passed else clip(norms, bound)
+                ),
+                "of equal norms it leaves out the smaller id: the larger leaves first.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    norms * (by_order(norms, ids, trim, bound, norms, ids) if passed else clip(norms, bound))
+                ),
+                "these are the lengths after clipping. A weight is what a gradient is multiplied by: at most 1.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    by_order(norms, ids, trim, bound, np.minimum(norms, bound), ids) if passed else clip(norms, bound)
+                ),
+                "it orders by the norms after clipping: all long gradients tie, and a short outlier is as good as any.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    by_order(norms, ids, trim, bound, norms, np.arange(len(norms))) if passed else clip(norms, bound)
+                ),
+                "equal norms are ordered by their place in the batch. The id must decide: of equals the larger leaves.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    by_order(norms, ids, trim, bound, norms, ids) if not passed else clip(norms, bound)
+                ),
+                "it trims when the test fails: it is the other way round.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: by_order(norms, ids, trim, bound, norms, ids),
+                "it trims after a failed test as well. Then the plain clipped sum is released.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    (by_order(norms, ids, trim, bound, norms, ids) > 0) * 1.0 if passed else np.ones(len(norms))
+                ),
+                "nothing is clipped: a weight is at most bound over norm.",
+            ),
+            Mistake(
+                lambda norms, *, ids, trim, bound, passed: (
+                    by_order(norms, ids, trim, bound, -norms, ids) if passed else clip(norms, bound)
+                ),
+                "it leaves out the shortest gradients.",
+            ),
+        ],
+        hint="Passed: weight 0 for the F longest, ties by id, min(1, R/norm) for the others. Failed: min(1, R/norm).",
+    )
+
+
+def check_next_trim(answer: Any) -> None:
+    """The next F by the rule that settles."""
+
+    def reference(trim: int, *, passed: bool, change: int, most: int) -> int:
+        return min(most, max(0, trim - change if passed else trim + change))
+
+    def inputs(rng: np.random.Generator) -> Iterator[tuple[tuple[int], dict[str, Any]] | dict[str, Any]]:
+        for trim, ok in ((64, True), (64, False), (3, True), (254, False), (0, True), (256, False)):
+            yield {"trim": trim, "passed": ok, "change": 5, "most": 256}
+        for _ in range(8):
+            yield {"trim": int(rng.integers(0, 101)), "passed": bool(rng.integers(2)), "change": 7, "most": 100}
+
+    checks.function(
+        answer,
+        reference=reference,
+        inputs=inputs,
+        name="next_trim",
+        mistakes=[
+            Mistake(
+                lambda trim, *, passed, change, most: min(most, max(0, trim + change if passed else trim - change)),
+                "this is the rule of the appendix: a failed test lowers F, and the next one fails too. It runs away.",
+            ),
+            Mistake(
+                lambda trim, *, passed, change, most: trim - change if passed else trim + change,
+                "F leaves the range from 0 to most.",
+            ),
+            Mistake(
+                lambda trim, *, passed, change, most: min(most, trim - change if passed else trim + change),
+                "F becomes negative after many passed tests.",
+            ),
+            Mistake(
+                lambda trim, *, passed, change, most: max(0, trim - change if passed else trim + change),
+                "F exceeds most after many failed tests.",
+            ),
+        ],
+        hint="A failed test asks for more margin, so for a larger F; both ends are clipped.",
+    )
+
+
+# ---- Checks of items 5 and 8 of chapter 11: equal privacy, and why F is no share of the batch ----
+
+# .. math::
+#
+#     \varepsilon_{\text{DP-SGD}}(\sigma_G) = \varepsilon_{\text{TSGD+PTR}}(\sigma)
+
+_RUN: dict[str, Any] = {"q": 0.01, "steps": 500, "delta": 1e-5}
+_TEST: dict[str, Any] = {"sigma": 2.0, "tau": 0.6, "scale": 1.0, "delta0": 1e-8}
+
+
+@functools.cache
+def _matched() -> float:
+    return calibrate.matching_gaussian_sigma(**_TEST, **_RUN)
+
+
+def check_matched(answer: Any) -> None:
+    """The noise of DP-SGD with the epsilon of a run of TSGD with propose-test-release."""
+    right = _matched()
+    checks.number(
+        answer,
+        expected=right,
+        name="matched",
+        rel=3e-3,
+        mistakes=[
+            Mistake(
+                2.0, "this is the noise with the test. The test itself costs privacy, which plain noise may use up."
+            ),
+            Mistake(1.2, "this is sigma times tau, the noise after a passed test, in units of R."),
+            Mistake(
+                lambda value: 0 < float(value) < right and pld.epsilon(sigma=float(value), **_RUN).epsilon > 0,
+                "DP-SGD with this noise spends more than the run with the test.",
+            ),
+            Mistake(
+                lambda value: right < float(value),
+                "DP-SGD with this noise spends less than the run with the test.",
+            ),
+        ],
+        hint="Two epsilons must agree: that of the run with the test, and that of DP-SGD with as many steps.",
+    )
+
+
+def check_share(answer: Any) -> None:
+    """Why F must not be a share of the batch that was drawn."""
+    checks.argument(
+        answer,
+        name="share",
+        minimum_words=25,
+        must_mention={
+            "what one more record does to F": ["F", "trim"],
+            "how far the sum moves": ["2R", "2 R", "twice", "two"],
+            "what is used instead": ["expected", "fixed", "constant", "qn"],
+        },
+        rubric=[
+            "One record changes the size of the batch, and with it F, by one.",
+            "Then one gradient of length R enters or leaves because of F, and another because of the record: 2 R.",
+            "The expected size q n is a constant, the same for neighbours.",
+        ],
+    )
+
+
+# ---- The check of item 3 of chapter 11: the noisy trimmed sum ----
+
+# .. math::
+#
+#     \text{TSUM}_F + N(0, \sigma^2 R^2 I)
+
+_M, _TRIM = 24, 8
+
+
+def check_noisy_total(answer: Any) -> None:
+    """A trimmed sum that one record moves by at most the bound, with noise for that, in each coordinate anew."""
+
+    def released(f: Any, rows: Any, ids: Any, *, trim: int, bound: float, sigma: float, seed: int = 0) -> Any:
+        rng = np.random.default_rng(seed)
+        came = verdict.given(f(rows.copy(), ids=ids.copy(), trim=trim, bound=bound, sigma=sigma, rng=rng))
+        return np.asarray(came, dtype=float)
+
+    def sums(f: Any) -> bool | str:
+        rng = np.random.default_rng(1)
+        for m, trim in ((6, 2), (5, 0), (3, 3), (4, 5), (9, 4)):
+            rows = rng.normal(size=(m, 3)) * rng.uniform(0.2, 6.0, size=(m, 1))
+            ids = rng.permutation(100)[:m]
+            came = released(f, rows, ids, trim=trim, bound=2.0, sigma=0.0)
+            right = trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=trim, bound=2.0)
+            if came.shape != right.shape:
+                return f"for {m} vectors of 3 numbers it returned an array of shape {came.shape}"
+            if not np.allclose(came, right, rtol=0.0, atol=1e-9):
+                if np.allclose(came, trimmed_sum.trimmed_sum(rows, ids=ids, trim=trim)):
+                    return "the vectors are not clipped to the bound"
+                if np.allclose(came, trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=0, bound=2.0)):
+                    return "nothing is trimmed"
+                if np.allclose(came * m, right):
+                    return "it is divided by the number of vectors: return the sum"
+                if m <= trim:
+                    return f"with {m} vectors and trim = {trim} nothing is left, and the sum is zero"
+                return (
+                    f"for {m} vectors of different lengths and trim = {trim} it is another sum. "
+                    "Leave out those that are longest before clipping"
+                )
+        return True
+
+    def moves(f: Any) -> bool | str:
+        rng = np.random.default_rng(2)
+        worst = 0.0
+        for _ in range(100):
+            rows = rng.choice([-3.0, 3.0, 0.5], size=(_M, 1), p=[0.45, 0.45, 0.1]) * np.array([[0.6, 0.8]])
+            ids, order = rng.permutation(1000)[:_M], rng.permutation(_M)[1:]
+            here = released(f, rows, ids, trim=_TRIM, bound=1.0, sigma=0.0)
+            there = released(f, rows[order], ids[order], trim=_TRIM, bound=1.0, sigma=0.0)
+            worst = max(worst, float(np.linalg.norm(here - there)))
+        if worst > 1.0 + 1e-6:
+            return (
+                f"in a batch that comes in another order, one record moved the sum by {worst:.1f} times the bound, so "
+                "that no noise for the bound protects it. Let the id decide between equal lengths"
+            )
+        return True
+
+    def noise(f: Any) -> bool | str:
+        rows, ids = np.zeros((3, 4000)), np.arange(3)
+        one = released(f, rows, ids, trim=1, bound=2.0, sigma=1.5, seed=5)
+        deviation = float(one.std()) / 3.0
+        if not np.any(one):
+            return "there is no noise"
+        if float(one.std()) < 1e-9:
+            return "every coordinate gets the same noise. Draw one number for each of them"
+        if np.array_equal(one, released(f, rows, ids, trim=1, bound=2.0, sigma=1.5, seed=6)):
+            return "the noise is the same every time: draw it from the rng that it is given"
+        if not np.array_equal(one, released(f, rows, ids, trim=1, bound=2.0, sigma=1.5, seed=5)):
+            return "its randomness is its own: draw it from the rng that it is given"
+        if abs(deviation - 1.0) > 0.1:
+            return f"its standard deviation is {deviation:.3g} times what sigma and the bound ask for"
+        empty = released(f, np.zeros((0, 50)), np.arange(0), trim=1, bound=2.0, sigma=1.5)
+        if empty.shape != (50,) or not np.any(empty):
+            return "an empty batch must get its noise as well: an answer without noise says that nobody was drawn"
+        return True
+
+    checks.properties(
+        answer,
+        name="noisy_total",
+        cases=[
+            ("without noise it is the sum of the clipped vectors, less the longest ones", sums),
+            ("one record moves the sum by at most the bound", moves),
+            ("each coordinate gets fresh noise of deviation sigma times bound, in an empty batch too", noise),
+        ],
+    )
+
+
+# ---- Checks of items 6 and 7 of chapter 11, which train a small network: the test that passes, and an attack ----
+
+# passed: max(0, F - #{i : |g_i| > tau R}) + Lap(b) > b log(1/(2 delta_0))
+
+_STEPS = 60
+
+
+@functools.cache
+def _images() -> Any:
+    from dpml.training import models
+
+    whole = data.fashion_mnist_subset()
+    pairs = (whole.train_images, whole.train_labels), (whole.test_images, whole.test_labels)
+    return [(models.to_tensors(x), models.to_labels(y)) for x, y in pairs]
+
+
+def _train(labels: Any, *, clip_norm: float, trim: int | None, change: int = 0) -> tuple[float, float, float]:
+    """Accuracy, pass rate and mean F of a short run; trim None: DP-SGD."""
+    import torch
+    from torch.nn import functional
+
+    from dpml.training import dpsgd, models, tsgd
+    from dpml.training.sampling import Poisson
+
+    def losses(outputs: Any, y: Any) -> Any:
+        return functional.cross_entropy(outputs, y, reduction="none")
+
+    (x, _), test = _images()
+    model = models.mlp(generator=torch.Generator().manual_seed(0), hidden=32)
+    common: dict[str, Any] = {
+        "sampling": Poisson(q=256 / len(x)),
+        "clip_norm": clip_norm,
+        "steps": _STEPS,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=2.0 / clip_norm),
+        "delta": 1e-5,
+        "generator": torch.Generator().manual_seed(1),
+        "trace_every": _STEPS,
+        "test": test,
+    }
+    if trim is None:
+        run = dpsgd.dp_sgd(model, losses, x, labels, sigma=0.87, **common)
+        return float(run.trace.accuracy[-1]), 0.0, 0.0
+    ptr: dict[str, Any] = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
+    run = tsgd.tsgd_ptr(model, losses, x, labels, **ptr, trim=trim, change=change, **common)
+    seen = run.trace.other
+    return float(run.trace.accuracy[-1]), float(seen["passed"][-1]), float(seen["trim"][-1])
+
+
+def check_setting(answer: Any) -> None:
+    """A clip norm and an F for which most tests pass, without throwing most of the batch away."""
+    if answer is ...:
+        not_written("setting")
+    if not isinstance(answer, dict) or set(answer) != {"clip_norm", "trim"}:
+        raise NotYet('setting must be a dictionary with the keys "clip_norm" and "trim".')
+    clip_norm, trim = answer["clip_norm"], answer["trim"]
+    whole = isinstance(trim, int | np.integer) and not isinstance(trim, bool)
+    if not whole or not 0 <= trim <= 128:
+        raise NotYet("trim must be a whole number from 0 to 128: at least half of the expected batch is kept.")
+    if isinstance(clip_norm, bool) or not isinstance(clip_norm, int | float | np.number):
+        raise NotYet("clip_norm must be a number.")
+    if not 0 < float(clip_norm) < 1e6:
+        raise NotYet("clip_norm must be a number above 0 and below 1,000,000.")
+    accuracy, share, _ = _train(_images()[0][1], clip_norm=float(clip_norm), trim=int(trim))
+    if trim < 18:
+        raise NotYet(
+            f"{share:.0%} of the tests passed. With F = {trim} the margin is at most {trim}: compare with 17.7."
+        )
+    if share <= 0.5:
+        raise NotYet(
+            f"{share:.0%} of the tests passed. Too many gradients are longer than half the clip norm: raise it, or F."
+        )
+    if accuracy < 0.5:
+        raise NotYet(
+            f"{share:.0%} of the tests passed, but the model has {accuracy:.0%} accuracy: noise for so large a clip "
+            "norm drowns the gradients. Lower it."
+        )
+    passed("setting", f"{share:.0%} of {_STEPS} tests passed, accuracy {accuracy:.0%}")
+
+
+def check_attack(answer: Any) -> None:
+    """Labels of which at most a fifth are changed, and that cost DP-SGD at least ten points."""
+
+    def read(value: Any) -> Any:
+        labels = np.asarray(value)
+        if labels.shape != (10_000,) or not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(f"give 10,000 whole numbers, not {labels.dtype} of shape {labels.shape}.")
+        if labels.min() < 0 or labels.max() > 9:
+            raise ValueError("labels are from 0 to 9.")
+        return labels
+
+    def changed(value: Any) -> int:
+        return int((read(value) != _images()[0][1].numpy()).sum())
+
+    @functools.cache
+    def drop(key: bytes) -> float:
+        import torch
+
+        (_, y), _ = _images()
+        labels = torch.from_numpy(np.frombuffer(key, dtype=np.int64).copy())
+        return 100 * (_clean_accuracy() - _train(labels.to(y.dtype), clip_norm=1.0, trim=None)[0])
+
+    def points(value: Any) -> float:
+        return drop(read(value).astype(np.int64).tobytes())
+
+    def test(value: Any) -> str | None:
+        if changed(value) > 2000:
+            return f"{changed(value):,} labels are changed, more than 2,000."
+        lost = points(value)
+        return (
+            None
+            if lost >= 10.0
+            else (
+                f"DP-SGD loses {lost:.1f} points on it, which the claim allows. Concentrate the changes on few "
+                "classes, each renamed as a whole."
+            )
+        )
+
+    checks.counterexample(
+        answer,
+        test=test,
+        name="attack",
+        mistakes=[
+            Mistake(lambda value: changed(value) == 0, "changes no label."),
+            Mistake(
+                lambda value: 0 < changed(value) <= 2000 and _spread(read(value)),
+                "spreads its changes over all classes: wrong votes that point everywhere cancel. Let them agree.",
+            ),
+        ],
+        shows=lambda value: f"{changed(value):,} wrong labels cost DP-SGD {points(value):.0f} points",
+    )
+
+
+@functools.cache
+def _clean_accuracy() -> float:
+    return _train(_images()[0][1], clip_norm=1.0, trim=None)[0]
+
+
+def _spread(labels: Any) -> bool:
+    """Whether the changes come from most classes and lead to most classes."""
+    true = _images()[0][1].numpy()
+    wrong = labels != true
+    return min(len(np.unique(true[wrong])), len(np.unique(labels[wrong]))) > 5

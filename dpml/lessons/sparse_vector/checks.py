@@ -1,0 +1,592 @@
+r"""The checks of the exercises of chapter 08, The sparse vector technique: one name for each question.
+
+items 1 to 3   sparse_vector_numbers     one comparison, the scale of M_svec, how many failures are affordable
+items 4 and 6  sparse_vector_proofs      the two moves of the proof, what is true
+items 5 and 7  sparse_vector_mechanism   AboveThreshold itself, and an output that gives a broken variant away
+
+Queries have sensitivity 1 under the neighbouring relation of the data.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc
+
+from dpml.classroom import checks, verdict
+from dpml.classroom.checks import Mistake
+from dpml.classroom.comparison import as_finite, unwrap
+from dpml.classroom.runs import quiet
+from dpml.pate import sparse_vector_privacy
+from dpml.pate.sparse_vector_outcomes import outcome_log_probability
+
+# ---- Checks of items of chapter 08 that ask for a number or a formula ----
+
+# .. math::
+#
+#     P(f + \mathrm{Lap}(b_2) \ge T + \mathrm{Lap}(b_1)), \qquad
+#     \lambda = \frac{\sqrt{32\,Q\ln(2/\delta)}}{\varepsilon}
+
+
+def _above(value: float, *, threshold: float, threshold_scale: float, query_scale: float) -> float:
+    scales = {"threshold": threshold, "threshold_scale": threshold_scale, "query_scale": query_scale}
+    return math.exp(outcome_log_probability([value], above=[1], **scales))
+
+
+def check_probability_above(answer: Any) -> None:
+    """The probability that one noisy query is above the noisy threshold."""
+
+    def reference(*, value: float, threshold: float, epsilon: float) -> float:
+        return _above(value, threshold=threshold, threshold_scale=2 / epsilon, query_scale=4 / epsilon)
+
+    def with_scales(b1: float, b2: float) -> Any:
+        def wrong(*, value: float, threshold: float, epsilon: float) -> float:
+            return _above(value, threshold=threshold, threshold_scale=b1 / epsilon, query_scale=b2 / epsilon)
+
+        return wrong
+
+    def inverted(*, value: float, threshold: float, epsilon: float) -> float:
+        return _above(value, threshold=threshold, threshold_scale=2 * epsilon, query_scale=4 * epsilon)
+
+    triples = [
+        (0.0, 0.0, 1.0),
+        (3.0, 10.0, 0.5),
+        (12.0, 10.0, 2.0),
+        (73.0, 50.0, 1.0),
+        (-5.0, 5.0, 1.0),
+        (1.0, 0.5, 0.1),
+    ]
+    checks.function(
+        answer,
+        name="probability_above",
+        reference=reference,
+        inputs=[{"value": v, "threshold": t, "epsilon": e} for v, t, e in triples],
+        rel=1e-5,
+        abs=1e-8,
+        mistakes=[
+            Mistake(with_scales(0.0, 4.0), "the threshold has no noise here. It gets Lap(2/epsilon)."),
+            Mistake(with_scales(2.0, 0.0), "the query has no noise here. It gets Lap(4/epsilon)."),
+            Mistake(with_scales(2.0, 2.0), "the query has Lap(2/epsilon); it needs twice as much as the threshold."),
+            Mistake(with_scales(4.0, 4.0), "the threshold has Lap(4/epsilon); Lap(2/epsilon) is enough."),
+            Mistake(
+                with_scales(4.0, 8.0), "both scales are twice as large: in the formula, b is that of the threshold."
+            ),
+            Mistake(with_scales(1.0, 2.0), "both scales are half as large as those of AboveThreshold."),
+            Mistake(inverted, "the scales are multiplied by epsilon. A smaller epsilon needs more noise."),
+            Mistake(
+                lambda *, value, threshold, epsilon: 1 - reference(value=value, threshold=threshold, epsilon=epsilon),
+                "this is the probability of below.",
+            ),
+            Mistake(
+                lambda *, value, threshold, epsilon: reference(
+                    value=min(value, 2 * threshold - value), threshold=threshold, epsilon=epsilon
+                ),
+                "a value above the threshold is treated as if it were as far below.",
+            ),
+        ],
+        hint="At value = threshold it is one half. Far below the threshold it falls like e^(-gap epsilon/4).",
+    )
+
+
+def check_lam(answer: Any) -> None:
+    """The scale lambda of the repaired M_svec at epsilon = 0.1, Q = 1, delta = 1e-5."""
+    epsilon, cutoff, delta = 0.1, 1, 1e-5
+    right = sparse_vector_privacy.m_svec_noise_classic(epsilon=epsilon, delta=delta, cutoff=cutoff, queries=1).scale
+
+    def root(inside: float) -> float:
+        return math.sqrt(32 * cutoff * inside)
+
+    half = math.log(2 / delta)
+    checks.number(
+        answer,
+        name="lam",
+        expected=right,
+        mistakes=[
+            Mistake(
+                root(math.log(1 / delta)) * epsilon, "this is as printed: multiplied by epsilon, and private no more."
+            ),
+            Mistake(root(half) * epsilon, "the part of delta is right, but epsilon multiplies where it must divide."),
+            Mistake(
+                root(math.log(1 / delta)) / epsilon,
+                "epsilon is where it belongs. But unstable queries need some of delta; here the composition takes all.",
+            ),
+            Mistake(
+                math.sqrt(2) * right,
+                "this is for two failures: the loop must end after failure number Q, not after one more.",
+            ),
+            Mistake(right**2 * epsilon, "the square root is missing."),
+            Mistake(right * math.sqrt(epsilon), "epsilon stands under the root. It divides the root."),
+            Mistake(2 * right, "this is the noise of the queries, 2 lambda."),
+            Mistake(
+                sparse_vector_privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff).scale,
+                "this is the least scale, by optimal composition. Asked is the formula with the root, repaired.",
+            ),
+            Mistake(root(math.log10(2 / delta)) / epsilon, "the logarithm is the natural one."),
+        ],
+        hint="Smaller epsilon, more noise; and half of delta is for the composition.",
+    )
+
+
+def check_affordable_failures(answer: Any) -> None:
+    """The largest number of failures for which all queries of a given distance still pass."""
+
+    def needed(cutoff: int, *, epsilon: float, delta: float, queries: int, beta: float, classic: bool = False) -> float:
+        if classic:
+            noise = sparse_vector_privacy.m_svec_noise_classic(
+                epsilon=epsilon, delta=delta, cutoff=cutoff, queries=queries
+            )
+        else:
+            noise = sparse_vector_privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
+        return sparse_vector_privacy.enough_distance(
+            scale=noise.scale, threshold=noise.threshold, queries=queries, beta=beta
+        )
+
+    def largest(
+        distance: int, *, threshold_only: bool = False, classic: bool = False, cap: int = 0, **setting: Any
+    ) -> int:
+        best = 0
+        for cutoff in range(1, (cap or setting["queries"]) + 1):
+            noise = sparse_vector_privacy.m_svec_noise(
+                epsilon=setting["epsilon"], delta=setting["delta"], cutoff=cutoff
+            )
+            need = noise.threshold if threshold_only else needed(cutoff, classic=classic, **setting)
+            if need > distance:
+                break
+            best = cutoff
+        return best
+
+    def divided(distance: int, **setting: Any) -> int:
+        """As with epsilon divided among the failures: the noise of one failure for that part."""
+        best, queries = 0, setting["queries"]
+        while best < queries and distance >= needed(1, **{**setting, "epsilon": setting["epsilon"] / (best + 1)}):
+            best += 1
+        return best
+
+    def reference(distance: int, *, epsilon: float, delta: float, queries: int, beta: float) -> int:
+        return largest(distance, epsilon=epsilon, delta=delta, queries=queries, beta=beta)
+
+    def given(distance: int, epsilon: float, delta: float, queries: int) -> dict[str, Any]:
+        return {"distance": distance, "epsilon": epsilon, "delta": delta, "queries": queries, "beta": 0.01}
+
+    checks.function(
+        answer,
+        name="affordable_failures",
+        reference=reference,
+        inputs=[
+            given(120, 2.0, 1e-5, 400),
+            given(500, 1.0, 1e-5, 1000),
+            given(2000, 1.0, 1e-6, 1000),
+            given(20, 1.0, 1e-5, 100),
+            given(1000, 2.0, 1e-5, 5),
+            given(900, 2.0, 1e-5, 100),
+            given(1500, 2.0, 1e-5, 200),
+        ],
+        mistakes=[
+            Mistake(
+                lambda distance, **s: largest(distance, classic=True, **s),
+                "this takes the classic noise. With the least noise more failures are affordable.",
+            ),
+            Mistake(
+                lambda distance, **s: largest(distance, threshold_only=True, **s),
+                "it is not enough to reach the threshold: noise of queries and threshold comes on top.",
+            ),
+            Mistake(
+                divided, "epsilon is divided among the failures. m_svec_noise composes better: give it the cutoff."
+            ),
+            Mistake(
+                lambda distance, **s: min(largest(distance, **s) + 1, s["queries"]),
+                "one failure more: for your number the distance that is needed is larger than the one that is there.",
+            ),
+            Mistake(lambda distance, **s: max(0, largest(distance, **s) - 1), "one more failure is affordable."),
+            Mistake(
+                lambda distance, **s: min(largest(distance, **s), s["queries"] - 1),
+                "the cutoff may be as large as the number of queries: range ends before it.",
+            ),
+            Mistake(
+                lambda distance, **s: max(1, largest(distance, **s)),
+                "where not even one failure is affordable the answer is 0.",
+            ),
+            Mistake(
+                lambda distance, **s: largest(distance, cap=1000, **s),
+                "more failures than queries cannot happen.",
+            ),
+        ],
+        hint="Put your number, and the next one, into m_svec_noise and enough_distance.",
+    )
+
+
+# ---- AboveThreshold, and an output that gives a broken variant away ----
+
+
+_RUNS = 8000
+_STREAMS = (((0.0, 0.0, 0.0, 0.0), 0.0), ((3.45, 0.45, 6.45), 5.0))  # answers, threshold
+_EPSILON = 2.0
+_OTHER_LAW = (
+    "they do not follow the law of the asked noise. Compare the two scales, the kind of noise, and when each is drawn."
+)
+
+
+def _law(stream: tuple[float, ...], threshold: float, b1: float, b2: float) -> NDArray[np.float64]:
+    """The probabilities of first above at 0, 1, ... and of never, for one noisy threshold."""
+    scales = {"threshold": threshold, "threshold_scale": b1 / _EPSILON, "query_scale": b2 / _EPSILON}
+    k = len(stream)
+    stops = [math.exp(outcome_log_probability(stream[: i + 1], above=[0] * i + [1], **scales)) for i in range(k)]
+    return np.array([*stops, math.exp(outcome_log_probability(stream, above=[0] * k, **scales))])
+
+
+def _fresh_law(stream: tuple[float, ...], threshold: float) -> NDArray[np.float64]:
+    """The same if the threshold gets new noise for every query: independent comparisons."""
+    one = [_law((value,), threshold, 2.0, 4.0)[0] for value in stream]
+    left = np.cumprod([1.0, *(1 - p for p in one)])
+    return np.array([*(left[i] * p for i, p in enumerate(one)), left[-1]])
+
+
+def _wrong_laws(stream: tuple[float, ...], threshold: float) -> dict[str, NDArray[np.float64]]:
+    return {
+        "they follow the law without noise on the threshold. Then every query below costs, not only the last.": _law(
+            stream, threshold, 0.0, 4.0
+        ),
+        "they follow the law with new noise on the threshold for every query. It must be drawn once, or it hides "
+        "nothing together.": _fresh_law(stream, threshold),
+        "they follow the law of query noise Lap(2/epsilon): the query above must hide a shift of 2.": _law(
+            stream, threshold, 2.0, 2.0
+        ),
+        "they follow the law with both scales half as large: that costs twice epsilon.": _law(
+            stream, threshold, 1.0, 2.0
+        ),
+        "they follow the law with the two scales exchanged.": _law(stream, threshold, 4.0, 2.0),
+        "they follow the law with Lap(4/epsilon) on the threshold too: private, but with more noise than asked.": _law(
+            stream, threshold, 4.0, 4.0
+        ),
+        "they follow the law with both scales twice as large: more noise than the given epsilon needs.": _law(
+            stream, threshold, 4.0, 8.0
+        ),
+        "they follow the law for the threshold 0, whatever threshold is given.": _law(stream, 0.0, 2.0, 4.0),
+        "they follow the law of scales multiplied by epsilon. A smaller epsilon needs more noise.": _law(
+            stream, threshold, 2.0 * _EPSILON**2, 4.0 * _EPSILON**2
+        ),
+        "they follow the law of strictly no noise on the queries: then outputs of D can be impossible for D'.": _law(
+            stream, threshold, 2.0, 0.0
+        ),
+    }
+
+
+def check_first_above(answer: Any) -> None:
+    """AboveThreshold: the index of the first query above, or None, with Lap(2/epsilon) and Lap(4/epsilon)."""
+    name = "first_above"
+    f = verdict.require_function(answer, name=name)
+    if verdict.unfit(f, (None,), dict.fromkeys(("threshold", "epsilon", "rng"))):
+        raise checks.NotYet(
+            f"Your {name} is called with the stream, and with threshold, epsilon and rng by name: keep the parameter "
+            "names."
+        )
+
+    def right(stream: Any, rng: np.random.Generator) -> float:
+        t = rng.laplace(scale=2.0)
+        return float(next((i for i, v in enumerate(stream) if v + rng.laplace(scale=4.0) >= t), len(stream)))
+
+    def asks(stream: Any, rng: np.random.Generator) -> Any:
+        came = f(stream, threshold=0.0, epsilon=1.0, rng=rng)
+        return float(len(stream)) if came is None else came
+
+    pair = (np.zeros(5), np.array([1.0, 1.0, 1.0, 1.0, -1.0]))
+    _require_index(f, name=name)
+    with redirect_stdout(io.StringIO()) as success:
+        checks.mechanism(
+            asks,
+            name=name,
+            reference=right,
+            neighbours=[pair],
+            epsilon=1.0,
+            trials=4000,
+            slack=4.0,
+            mistakes=[
+                Mistake(
+                    lambda stream, rng: float(next((i for i, v in enumerate(stream) if v >= 0.0), len(stream))),
+                    "there is no noise at all, or always the same: the exact first query above is released.",
+                ),
+            ],
+        )
+    _require_law(f, name=name)
+    print(success.getvalue(), end="")
+
+
+def _require_index(f: Callable[..., Any], *, name: str) -> None:
+    """The kind of output, on answers so far away from the threshold that noise does not matter."""
+    rng = np.random.default_rng(80)
+    for stream, expected in (([-1e6, 1e6, -1e6, 1e6], 1), ([-1e6, -1e6], None), ([1e6], 0)):
+        with quiet():
+            try:
+                came = f(np.array(stream), threshold=0.0, epsilon=1.0, rng=rng)
+            except NotImplementedError:
+                verdict.not_written(name)
+            except Exception as error:
+                raise checks.NotYet(f"{name} stops with {verdict.explained(error)} on the answers {stream}.") from None
+        if came is Ellipsis:
+            verdict.not_written(name)
+        came = unwrap(came) if getattr(came, "shape", None) == () else came
+        if isinstance(came, float) and math.isfinite(came) and not came.is_integer():
+            raise checks.NotYet(
+                f"{name} returned {verdict.shown(came)}: that is a value of a query. Release the index of the first "
+                "query above, and nothing of its value."
+            )
+        whole = isinstance(came, (int, float)) and not isinstance(came, bool)
+        if came is not None and not whole and (expected is not None or not isinstance(came, (bool, str))):
+            raise checks.NotYet(f"{name} returned {verdict.shown(came)}. Return one index, or None.")
+        if came != expected:
+            more = _wrong_index(came, expected, last=3)
+            raise checks.NotYet(
+                f"{name} returned {verdict.shown(came)} for the answers {stream} and the threshold 0, all of them far "
+                f"from it.{more}"
+            )
+
+
+def _wrong_index(came: Any, expected: int | None, *, last: int) -> str:
+    """What to look at if the index is another one on the answers of `_require_index`."""
+    if expected is None:
+        return " None stands for: none was above."
+    if came is None:
+        return " Some answer is far above. Is a return missing, or does the loop end too early?"
+    if came == last:
+        return " Stop at the first one above."
+    if came == expected + 1:
+        return " Queries are counted from 0."
+    if came in (0, last - 1):
+        return " That one is below. Which way round is the comparison?"
+    return " Return the index counted from 0."
+
+
+def _require_law(f: Callable[..., Any], *, name: str) -> None:
+    """Compare 8000 outputs with the exact law. A right answer is refused with probability below 1e-7."""
+    rng = np.random.default_rng(81)
+    misfit, degrees, best_fit = 0.0, 0, 0.0
+    fits: dict[str, float] = {}
+    for stream, threshold in _STREAMS:
+        places = [_place(f, stream, threshold, rng, name=name) for _ in range(_RUNS)]
+        counts = np.bincount(places, minlength=len(stream) + 1)
+        right = _law(stream, threshold, 2.0, 4.0)
+        misfit += float(((counts - _RUNS * right) ** 2 / (_RUNS * right)).sum())
+        degrees += len(stream)
+        best_fit += float(counts @ np.log(np.maximum(counts, 1) / _RUNS))
+        for text, law in _wrong_laws(stream, threshold).items():
+            fits[text] = fits.get(text, 0.0) + float(counts @ np.log(law + 1e-12))
+    if gammaincc(degrees / 2, misfit / 2) > 1e-7:
+        return
+    best = max(fits, key=lambda text: fits[text])
+    known = fits[best] > best_fit - 25.0
+    text = best if known else _OTHER_LAW
+    raise checks.NotYet(f"{name}: {_RUNS} outputs for each of two lists of answers were counted; {text}")
+
+
+def _place(f: Callable[..., Any], stream: Any, threshold: float, rng: np.random.Generator, *, name: str) -> int:
+    """Where it stopped in one run; the length of the stream if nowhere."""
+    with quiet():
+        try:
+            came = unwrap(f(np.array(stream), threshold=threshold, epsilon=_EPSILON, rng=rng))
+        except Exception as error:
+            raise checks.NotYet(
+                f"{name} stops with {verdict.explained(error)} on the answers {list(stream)} and the threshold "
+                f"{threshold:g}."
+            ) from None
+    if came is None:
+        return len(stream)
+    if not isinstance(came, (int, float)) or came not in range(len(stream)):
+        raise checks.NotYet(
+            f"{name} returned {verdict.shown(came)} for the answers {list(stream)} and the threshold {threshold:g}. "
+            "Return one index, or None."
+        )
+    return int(came)
+
+
+def check_giveaway(answer: Any) -> None:
+    """An output of the variant without query noise that D can give and D' never can: (stream, other, bits)."""
+
+    def test(triple: Any) -> str | None:
+        if isinstance(triple, (str, Mapping)) or not isinstance(triple, Iterable) or len(list(triple)) != 3:
+            raise ValueError("it needs a tuple of three lists: the answers on D, those on D', and the output")
+        d, d_prime = (_numbers(values, "the answers") for values in list(triple)[:2])
+        bits = _numbers(list(triple)[2], "the output")
+        if not np.isin(bits, (0, 1)).all():
+            raise ValueError("the output holds 1 for above and 0 for below, and nothing else")
+        ups = bits.astype(int)
+        if not (d.ndim == 1 and d.shape == d_prime.shape == ups.shape and len(d) > 0):
+            raise ValueError("it needs two lists of answers and one of bits, all of the same length")
+        if np.abs(d - d_prime).max() > 1 + 1e-12:
+            raise ValueError("between neighbours every answer changes by at most 1")
+        noise = {"threshold": 0.0, "threshold_scale": 2.0, "query_scale": 0.0}
+        first, second = (outcome_log_probability(v, above=ups, **noise) for v in (d, d_prime))
+        if first == -math.inf:
+            return (
+                "this output is impossible for the first dataset: one of its answers marked below is at least as large "
+                "as one marked above."
+            )
+        if second > -math.inf:
+            return f"both datasets can give it; the loss is {first - second:.3g}, and asked is an infinite one."
+        return None
+
+    checks.counterexample(answer, name="giveaway", test=test, shows=lambda _: "D can give these bits, and D' never can")
+
+
+def _numbers(values: Any, what: str) -> NDArray[np.float64]:
+    """A list of finite numbers as an array; truth values count as 0 and 1."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{what} must be one list of numbers") from None
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise ValueError(f"{what} must be finite numbers")
+    return array.astype(float)
+
+
+# ---- Checks of items of chapter 08 that ask for a step of the proof, and for what is true ----
+
+
+def _first(stream: Any, nu: Any, t: float) -> int | None:
+    """Where AboveThreshold stops, given all its noises."""
+    return next((i for i, (f, v) in enumerate(zip(stream, nu, strict=True)) if f + v >= t), None)
+
+
+def _cases() -> list[dict[str, Any]]:
+    """Neighbouring streams with noises, and where the first one stops; both directions, and every position."""
+    rng = np.random.default_rng(8)
+    found: list[dict[str, Any]] = []
+    while len(found) < 60:
+        k = int(rng.integers(1, 6))
+        stream = rng.normal(0, 2, k).round(3)
+        other = stream + rng.choice([-1.0, 0.0, 1.0], k)
+        t, nu = round(float(rng.normal(1, 2)), 3), rng.normal(0, 2, k).round(3)
+        if _first(stream, nu, t) == k - 1:
+            found.append({"stream": stream, "other": other, "t": t, "nu": nu})
+    return found
+
+
+def check_moved(answer: Any) -> None:
+    """The moved noises of the proof: (t, nu_k) for D become (t', nu_k') for D', and the output stays."""
+    cases, name = _cases(), "moved"
+    if callable(answer) and verdict.unfit(answer, (0, 0, 0, 0), {}):
+        raise verdict.NotYet(f"Your {name} is called with four arguments: stream, other, t and nu, in this order.")
+
+    def moved(f: Any, case: dict[str, Any]) -> tuple[float, float]:
+        t, last = _pair(f(case["stream"].copy(), case["other"].copy(), case["t"], case["nu"].copy()))
+        return t, last
+
+    def told(case: dict[str, Any]) -> str:
+        return f"for the answers {verdict.shown(case['stream'])} and {verdict.shown(case['other'])}"
+
+    def problem(case: dict[str, Any], t: float, last: float) -> str:
+        nu = np.append(case["nu"][:-1], last)
+        came = _first(case["other"], nu, t - 1e-9)
+        if came is None:
+            return f"{told(case)}, the last query of D' is below the moved threshold."
+        early = came < len(nu) - 1
+        return f"{told(case)}, query {came + 1} of D' is above the moved threshold already." if early else ""
+
+    def pairs(f: Any) -> bool | str:
+        for case in cases:
+            came = _pair(f(case["stream"].copy(), case["other"].copy(), case["t"], case["nu"].copy()))
+            if isinstance(came, str):
+                return came
+        return True
+
+    def same_output(f: Any) -> bool | str:
+        came = [moved(f, case) for case in cases]
+        found = next((text for case, two in zip(cases, came, strict=True) if (text := problem(case, *two))), "")
+        if not found:
+            return True
+        if not any(problem(case, *two[::-1]) for case, two in zip(cases, came, strict=True)):
+            return "the two are exchanged: the threshold comes first."
+        steps = [(case["t"] + t, case["nu"][-1] + last) for case, (t, last) in zip(cases, came, strict=True)]
+        if not any(problem(case, *two) for case, two in zip(cases, steps, strict=True)):
+            return "these are the moves. Return where threshold and noise are after them."
+        return found
+
+    def keeps(f: Any) -> bool | str:
+        for case in cases:
+            mine = {key: np.copy(value) for key, value in case.items()}
+            f(mine["stream"], mine["other"], case["t"], mine["nu"])
+            for key in ("stream", "other", "nu"):
+                if not np.array_equal(mine[key], case[key]):
+                    return f"it changed {key}: work on a copy."
+        return True
+
+    def short(f: Any) -> bool | str:
+        for case in cases:
+            t, last = moved(f, case)
+            if abs(t - case["t"]) > 1 + 1e-9:
+                return f"{told(case)} the threshold moves by {abs(t - case['t']):.3g}."
+            if abs(last - case["nu"][-1]) > 2 + 1e-9:
+                return f"{told(case)} the last noise moves by {abs(last - case['nu'][-1]):.3g}."
+        return True
+
+    def shift(f: Any) -> bool | str:
+        for case in cases:
+            t, last = moved(f, case)
+            for up, on in ((0.125, 0.25), (-2.0, 3.0), (2.0, -3.0)):
+                nu = np.append(case["nu"][:-1], case["nu"][-1] + on)
+                t_again, last_again = moved(f, {**case, "t": case["t"] + up, "nu": nu})
+                if abs(t_again - t - up) > 1e-9 or abs(last_again - last - on) > 1e-9:
+                    return (
+                        f"{told(case)}, how far the noises move depends on the noises that are moved. Then the "
+                        "densities change by other factors than the proof says."
+                    )
+        return True
+
+    checks.properties(
+        answer,
+        name=name,
+        cases=[
+            ("it returns two numbers", pairs),
+            ("it leaves its arguments as they were", keeps),
+            ("D' with the moved noises gives the output that D gave", same_output),
+            ("the threshold moves by at most 1, the last noise by at most 2", short),
+            ("given the other noises, each of the two moves is a shift", shift),
+        ],
+    )
+
+
+def _pair(came: Any) -> Any:
+    """Two floats, or in words what the student's function returned instead."""
+    if came is Ellipsis:
+        return verdict.given(came)
+    if came is None:
+        return "it returned None: is a return missing?"
+    unordered = isinstance(came, (str, bytes, Mapping, set, frozenset))
+    if unordered or not isinstance(came, Iterable) or getattr(came, "shape", None) == ():
+        return f"it returned {verdict.kind(came)}."
+    values = list(came)
+    if len(values) != 2:
+        return f"it returned {len(values)} of them."
+    numbers = [as_finite(value) for value in values]
+    for which, number in zip(("first", "second"), numbers, strict=True):
+        if isinstance(number, str):
+            return f"the {which} one {number}."
+    return tuple(numbers)
+
+
+_CLAIMS = {
+    "a": (True, "all queries below are hidden by the one noise of the threshold: the length does not matter."),
+    "b": (False, "the values depend on the data, and no noise was spent on them: only the bits are covered."),
+    "c": (False, "each further answer above costs, as no single shift of the threshold serves them all."),
+    "d": (True, "for a given output the next query is the same under both datasets, so the proof goes through."),
+    "e": (
+        False,
+        "with more than one failure in a hundred, Q grows with the number of queries, and the threshold with it.",
+    ),
+    "f": (True, "outputs in which all different queries failed show bits alone; the others have probability Q p."),
+    "g": (False, "the position is part of the output, and the theorem covers the whole output. Nothing more is spent."),
+    "h": (
+        False,
+        "distances are answers of a query of sensitivity 1. Without noise they tell exactly how close it was.",
+    ),
+}
+
+
+def check_claims(answer: Any) -> None:
+    """Which statements on the technique are true: a dictionary from letter to True or False."""
+    checks.statements(answer, name="claims", expected=_CLAIMS)

@@ -1,0 +1,444 @@
+"""The checks of the exercises of chapter 07, Privacy by stability: one name for each question.
+
+items 1 to 3   stability_numbers      the distance of a vote, the release curve, the exact delta
+items 4 and 5  stability_mechanisms   what a sharp test tells, and M_stab itself
+items 6 and 7  stability_numbers      how many models M_samp trains, and the number to which it adds noise
+items 8 and 9  stability_proofs       what holds for M_samp, and why a bad event may be free
+
+Neighbours differ in one vote, or one record, that is replaced. Ties go to the lowest label.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from contextlib import redirect_stdout
+from typing import Any
+
+import numpy as np
+
+from dpml.classroom import checks
+from dpml.classroom.checks import Mistake
+from dpml.pate import stability
+
+# ---- The checks of chapter 07 whose answer is a number or a formula ----
+
+
+_EPSILON, _DELTA, _N = 1.0, 1e-5, 100_000
+
+
+def check_distance(answer: Any) -> None:
+    """How many votes can change without changing the winner; ties go to the lowest label."""
+
+    def gaps(counts: Any) -> list[tuple[int, bool]]:
+        """The lead over each other label, and whether that label wins ties."""
+        votes = [int(c) for c in counts]
+        winner = votes.index(max(votes))
+        return [(votes[winner] - c, k < winner) for k, c in enumerate(votes) if k != winner]
+
+    def drawn(rng: np.random.Generator) -> list[Any]:
+        fixed = [(5, 2), (3, 4), (4, 3), (3, 3), (7, 0), (0, 7), (3, 5, 3), (2, 2, 5), (9, 0, 0), (4, 4, 1), (1, 8, 5)]
+        return [*fixed, *(tuple(int(v) for v in rng.integers(0, 40, size=rng.integers(2, 7))) for _ in range(40))]
+
+    checks.function(
+        answer,
+        name="distance",
+        reference=lambda counts: int(stability.distance_to_instability(counts)),
+        inputs=lambda rng: [(counts,) for counts in drawn(rng) if sum(counts) > 0],
+        mistakes=[
+            Mistake(
+                lambda counts: min((g + 1) // 2 if low else g // 2 + 1 for g, low in gaps(counts)),
+                "this is the distance to the nearest dataset with another answer. The answer is safe for one change "
+                "less.",
+            ),
+            Mistake(
+                lambda counts: min(g for g, _ in gaps(counts)), "this is the lead. One moved vote changes it by two."
+            ),
+            Mistake(
+                lambda counts: min(g // 2 for g, _ in gaps(counts)),
+                "a label below the winner wins ties, so it has to catch up only, not to get ahead.",
+            ),
+            Mistake(
+                lambda counts: min((g + 1) // 2 - 1 for g, _ in gaps(counts)),
+                "a label above the winner loses ties, so it has to get ahead, not only to catch up.",
+            ),
+            Mistake(
+                lambda counts: max(1, int(stability.distance_to_instability(counts))),
+                "where one vote changes the winner the distance is 0, not 1: the maximum is over 0, ..., n.",
+            ),
+            Mistake(
+                lambda counts: _gap_to_the_second(counts),
+                "the nearest rival need not be the one with most votes: how ties fall counts too.",
+            ),
+            Mistake(
+                lambda counts: max((g + 1) // 2 - 1 if low else g // 2 for g, low in gaps(counts)),
+                "the smallest of the distances counts: one label is enough to overtake.",
+            ),
+        ],
+        hint="Move votes from the winner to one rival and count how many moves leave the winner where it is.",
+    )
+
+
+def _gap_to_the_second(counts: Any) -> int:
+    """The right formula, but for the first of the labels that are second."""
+    votes = [int(c) for c in counts]
+    winner = votes.index(max(votes))
+    second = max((k for k in range(len(votes)) if k != winner), key=lambda k: (votes[k], k))
+    gap = votes[winner] - votes[second]
+    return (gap + 1) // 2 - 1 if second < winner else gap // 2
+
+
+def check_release_at_one(answer: Any) -> None:
+    """P(release) of M_stab at distance 1, epsilon = 1, delta = 1e-5."""
+    half = _DELTA / 2
+    checks.number(
+        answer,
+        name="release_at_one",
+        expected=float(stability.release_probability(1, epsilon=_EPSILON, delta=_DELTA)),
+        rel=1e-3,
+        mistakes=[
+            Mistake(lambda a: abs(a - 1) < 1e-3, "that is what the slide says of stable datasets. Look at T."),
+            Mistake(half, "this is the value at distance 0, where the noise has to bridge all of T."),
+            Mistake(_DELTA, "that is the tail bound of the lecture, on both sides, and at distance 0."),
+            Mistake(
+                _DELTA * math.e, "a factor 2 is missing: the noise exceeds a positive number with half the probability."
+            ),
+            Mistake(half / math.e, "the distance helps: the noise must exceed T - 1, not T + 1."),
+        ],
+        hint="The noise must exceed T - 1. Half of the mass of a Laplace variable is on each side of 0.",
+    )
+
+
+def check_exact_delta(answer: Any) -> None:
+    """The least delta of M_stab at its own epsilon, for epsilon = 1 and delta = 1e-5."""
+    checks.number(
+        answer,
+        name="exact_delta",
+        expected=stability.m_stab_privacy(epsilon=_EPSILON, delta=_DELTA).delta,
+        rel=1e-3,
+        mistakes=[
+            Mistake(_DELTA, "that is the lecture's delta, which is enough but not needed. What is P(release) at 0?"),
+            Mistake(
+                _DELTA * math.e / 2,
+                "that is P(release) at distance 1. If the answers of two neighbours differ, both distances are 0.",
+            ),
+            Mistake(lambda a: a == 0, "f(D) is possible under D and impossible under D': no epsilon pays for that."),
+            Mistake(_DELTA / 4, "the probability is halved once too often."),
+            Mistake(2 * _DELTA, "the two neighbours are not added up: each event is compared on its own."),
+        ],
+        hint="Look at two neighbours with different answers, and at the event that the answer of one of them comes.",
+    )
+
+
+def check_models_printed(answer: Any) -> None:
+    """n_T of the lecture at epsilon = 1, delta = 1e-5, n = 1e5."""
+    plan = stability.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N)
+    log = math.log(_N / _DELTA)
+    checks.number(
+        answer,
+        name="models_printed",
+        expected=plan.n_models,
+        rel=0.0,
+        abs=0.25,
+        mistakes=[
+            Mistake(
+                lambda a: 22.5 < a < 24.5, "this is for q = 1. The q of the slide is the gamma of the line before."
+            ),
+            Mistake(lambda a: plan.n_models - 1.5 < a < plan.n_models - 0.3, "a number of models is whole: round up."),
+            Mistake(lambda a: abs(a * plan.q / log - 1) < 0.01, "q is squared in Hoeffding's exponent."),
+            Mistake(
+                lambda a: abs(a * plan.q**2 / math.log(1 / _DELTA) - 1) < 1e-3,
+                "the union over all n records is missing: n stands in the logarithm.",
+            ),
+            Mistake(
+                lambda a: abs(a * (32 * math.log(_N / _DELTA)) ** -2 / log - 1) < 1e-3,
+                "the logarithm in gamma is that of 1/delta; n comes in with n_T only.",
+            ),
+        ],
+        hint="First gamma = epsilon / (32 log(1/delta)), natural logarithm, then n_T.",
+    )
+
+
+def check_models_chernoff(answer: Any) -> None:
+    """The count by the multiplicative Chernoff bound with exponent (2 log 2 - 1) q n_T."""
+    plan = stability.sampling_plan_chernoff(epsilon=_EPSILON, delta=_DELTA, n=_N)
+    log = math.log(_N / _DELTA)
+    checks.number(
+        answer,
+        name="models_chernoff",
+        expected=plan.n_models,
+        rel=0.0,
+        abs=0.25,
+        mistakes=[
+            Mistake(
+                lambda a: abs(a * plan.q / (3 * log) - 1) < 1e-3,
+                "this comes from the simpler exponent q n_T / 3, which is right but gives more models.",
+            ),
+            Mistake(
+                lambda a: a == stability.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N).n_models,
+                "this is the count by Hoeffding's inequality again.",
+            ),
+            Mistake(
+                lambda a: abs(a * plan.q * (2 * math.log(2) - 1) / math.log(1 / _DELTA) - 1) < 1e-3,
+                "the union over all n records is missing.",
+            ),
+            Mistake(lambda a: abs(a * plan.q / log - 1) < 1e-3, "the factor 2 log 2 - 1 of the exponent is missing."),
+            Mistake(lambda a: plan.n_models - 1.5 < a < plan.n_models - 0.3, "a number of models is whole: round up."),
+        ],
+        hint="Solve n e^{-(2 log 2 - 1) q n_T} = delta for n_T.",
+    )
+
+
+def check_scaled(answer: Any) -> None:
+    """What M_samp adds its noise to, or minus infinity where it must fail whatever the votes are."""
+
+    def made(units: float, less: float = 1.0, guard: float | None = 2.0, reverse: bool = False) -> Any:
+        def scaled(counts: Any, *, most_used: int, q: float, n_models: int) -> float:
+            if guard is not None and most_used > guard * q * n_models:
+                return -math.inf
+            top = sorted(int(c) for c in counts)
+            return (top[-1] - (top[0] if reverse else top[-2])) / (units * q * n_models) - less
+
+        return scaled
+
+    cases = [
+        {"counts": (90, 10), "most_used": 20, "q": 0.1, "n_models": 100},
+        {"counts": (90, 10), "most_used": 21, "q": 0.1, "n_models": 100},
+        {"counts": (10, 90), "most_used": 8, "q": 0.1, "n_models": 100},
+        {"counts": (50, 50), "most_used": 8, "q": 0.1, "n_models": 100},
+        {"counts": (5, 70, 25), "most_used": 12, "q": 0.1, "n_models": 100},
+        {"counts": (0, 0, 1000), "most_used": 60, "q": 0.05, "n_models": 1000},
+        {"counts": (100, 650, 250), "most_used": 99, "q": 0.05, "n_models": 1000},
+        {"counts": (100, 650, 250), "most_used": 101, "q": 0.05, "n_models": 1000},
+    ]
+    checks.function(
+        answer,
+        name="scaled",
+        reference=made(4.0),
+        inputs=cases,
+        mistakes=[
+            Mistake(
+                made(2.0, guard=None),
+                "two things are missing: a record in more than 2 q n_T parts must lead to a failure, and each moved "
+                "vote changes the lead by two.",
+            ),
+            Mistake(
+                made(2.0),
+                "one record moves up to 2 q n_T votes, and each moved vote changes the lead by two.",
+            ),
+            Mistake(
+                made(4.0, less=0.0),
+                "1 must be subtracted: where the winner changes the lead may still be 4 q n_T, and there the result "
+                "must not be above 0.",
+            ),
+            Mistake(
+                made(4.0, guard=None),
+                "a record in more than 2 q n_T parts moves more votes than the noise is made for: fail then.",
+            ),
+            Mistake(made(4.0, guard=1.0), "q n_T parts are what a record has in the mean; fail above twice that only."),
+            Mistake(made(4.0, reverse=True), "the second largest count matters, not the smallest."),
+        ],
+        hint="Fail if most_used > 2 q n_T. Otherwise the lead of the first over the second count, in units of what one "
+        "record can change, less one.",
+    )
+
+
+# ---- The checks of chapter 07 on mechanisms: a test without noise refuted, and M_stab for votes ----
+
+
+_FAIL = stability.FAIL
+
+
+def check_sharp_test(answer: Any) -> None:
+    """Two neighbouring votes of 100 that "release if 90 agree" tells apart although the winner is the same."""
+
+    def test(pair: Any) -> str | None:
+        try:
+            one, other = pair
+        except (TypeError, ValueError):
+            raise ValueError("give two lists of votes, (counts, counts_prime).") from None
+        rows = [list(one), list(other)]
+        if any(len(row) != len(rows[0]) or len(row) < 2 for row in rows):
+            raise ValueError("both lists need as many labels, at least two.")
+        if any(int(c) != c or c < 0 for row in rows for c in row):
+            raise ValueError("votes are whole numbers, none below 0.")
+        if any(sum(row) != 100 for row in rows):
+            raise ValueError(f"each list must have 100 votes, and these have {sum(rows[0])} and {sum(rows[1])}.")
+        moved = sum(abs(a - b) for a, b in zip(*rows, strict=True))
+        if moved == 0:
+            return "the two are the same dataset."
+        if moved > 2:
+            return f"they are no neighbours: {moved // 2} votes differ, and one may."
+        answered = [max(row) >= 90 for row in rows]
+        if answered[0] == answered[1]:
+            return f"the rule {'answers' if answered[0] else 'is silent'} on both. Where does its decision change?"
+        return None
+
+    checks.counterexample(
+        answer,
+        name="sharp_test",
+        test=test,
+        shows=lambda pair: "the rule answers on one of them and is silent on the other, and the winner is the same",
+    )
+
+
+def check_stable_release(answer: Any) -> None:
+    """M_stab for votes: private with (epsilon, delta/2), and released as often as the formula says."""
+    name, epsilon, delta = "stable_release", 1.4, 0.05
+    threshold = stability.stability_threshold(epsilon=epsilon, delta=delta)
+    votes: list[tuple[int, ...]] = [(4, 5, 0), (5, 4, 0), (6, 3, 0), (7, 2, 0), (8, 1, 0), (9, 0, 0)]
+    known = {v: (int(stability.distance_to_instability(v)), int(np.argmax(v))) for v in votes}
+
+    def distance(counts: Any) -> int:
+        return known[tuple(counts.tolist())][0]
+
+    def decide(counts: Any, released: bool) -> int:
+        return known[tuple(counts.tolist())][1] if released else _FAIL
+
+    def noisy(
+        counts: Any, rng: np.random.Generator, *, b: float = 1 / epsilon, t: float = threshold, more: int = 0
+    ) -> int:
+        return decide(counts, distance(counts) + more + rng.laplace(0.0, b) > t)
+
+    def asks(counts: Any, rng: np.random.Generator) -> Any:
+        return answer(counts, epsilon=epsilon, delta=delta, rng=rng)
+
+    pairs = [(np.array(votes[i + 1]), np.array(votes[i])) for i in (0, 2, 3)]
+    with redirect_stdout(io.StringIO()) as success:
+        checks.mechanism(
+            asks if callable(answer) else answer,
+            name=name,
+            reference=noisy,
+            neighbours=pairs,
+            epsilon=epsilon,
+            delta=delta / 2,
+            trials=5000,
+            mistakes=[
+                Mistake(
+                    lambda counts, rng: decide(counts, distance(counts) > threshold),
+                    "the distance meets the threshold without noise: whether it answers tells two neighbours apart.",
+                ),
+                Mistake(
+                    lambda counts, rng: decide(counts, distance(counts) >= 1),
+                    "it answers wherever one vote cannot change the answer. Whether it answers is an output too.",
+                ),
+                Mistake(
+                    lambda counts, rng: int(np.argmax(counts)),
+                    "the winner is always released. At the border one vote changes it.",
+                ),
+                Mistake(
+                    lambda counts, rng: decide(
+                        counts, distance(counts) + 1 + rng.laplace(scale=1 / epsilon) > threshold
+                    ),
+                    "the distance is one too large: at the border it must be 0.",
+                ),
+                Mistake(
+                    lambda counts, rng: decide(
+                        counts, np.ptp(np.sort(counts)[-2:]) + rng.laplace(scale=1 / epsilon) > threshold
+                    ),
+                    "the lead takes the place of the distance. One moved vote changes the lead by two.",
+                ),
+                Mistake(
+                    lambda counts, rng: noisy(counts, rng, b=epsilon),
+                    "the scale of the noise is epsilon and should be its inverse.",
+                ),
+                Mistake(
+                    lambda counts, rng: noisy(counts, rng, b=1 / (2 * epsilon)),
+                    "the noise is for twice the epsilon.",
+                ),
+                Mistake(
+                    lambda counts, rng: int(np.argmax(counts + rng.laplace(scale=1 / epsilon, size=len(counts)))),
+                    "this is a noisy vote: noise on the counts. Here the noise belongs into the test.",
+                ),
+                Mistake(
+                    lambda counts, rng: noisy(counts, rng, t=math.log(1 / delta) * epsilon),
+                    "the threshold is multiplied by epsilon; it must be divided.",
+                ),
+                Mistake(
+                    lambda counts, rng: noisy(counts, rng, t=math.log(1 / delta)),
+                    "the threshold is not divided by epsilon.",
+                ),
+                Mistake(
+                    lambda counts, rng: noisy(counts, rng, t=math.log(1 / (2 * delta)) / epsilon),
+                    "the threshold log(1/(2 delta))/epsilon gives (epsilon, delta); asked for is half of that delta.",
+                ),
+            ],
+        )
+    _require_the_release_rates(asks, known, epsilon=epsilon, delta=delta, name=name)
+    print(success.getvalue(), end="")
+
+
+def _require_the_release_rates(
+    run: Any, known: dict[tuple[int, ...], tuple[int, int]], *, epsilon: float, delta: float, name: str
+) -> None:
+    """The rate at each distance is that of the formula, within 6.5 standard deviations and 4 runs of 3000."""
+    runs, rng = 3000, np.random.default_rng(20_250_307)
+    for counts, (distance, winner) in known.items():
+        came = [int(run(np.array(counts), rng)) for _ in range(runs)]
+        strange = sorted(set(came) - {winner, _FAIL})
+        if strange:
+            raise checks.NotYet(
+                f"{name}: on the votes {list(counts)} it returned {strange[0]}. It may return the exact winner, or "
+                f"{_FAIL} for a failure, and nothing else."
+            )
+        p = float(stability.release_probability(distance, epsilon=epsilon, delta=delta))
+        rate = came.count(winner) / runs
+        if abs(rate - p) > 6.5 * math.sqrt(p * (1 - p) / runs) + 4 / runs:
+            way = "more often" if rate > p else "less often"
+            raise checks.NotYet(
+                f"{name}: on the votes {list(counts)} the answer came in {100 * rate:.3g} % of {runs} runs, {way} than "
+                "M_stab with the threshold log(1/delta)/epsilon and noise of scale 1/epsilon gives it. "
+                + (
+                    "A lower threshold than that spends a larger delta."
+                    if rate > p
+                    else "It is private, but too cautious: look at the threshold, the noise and the distance."
+                )
+            )
+
+
+# ---- The checks of chapter 07 on proofs: what holds for M_samp, and why a bad event may be free ----
+
+
+def check_samp_claims(answer: Any) -> None:
+    """Eight statements on M_stab and M_samp, each true or false."""
+    checks.statements(
+        answer,
+        name="claims",
+        expected={
+            "a": (True, "the output is a function of the noisy distance and of the common answer: post-processing."),
+            "b": (False, "at distance 1 a release has probability delta e^epsilon / 2: the threshold is far away."),
+            "c": (False, "each run is a mechanism with (epsilon, delta/2), and failing is an output like any other."),
+            "d": (True, "the coins do not look at the data, so the event is the same for both neighbours."),
+            "e": (
+                False,
+                "under add/remove n differs between neighbours, and so do the number of parts and what is too often.",
+            ),
+            "f": (True, "the proof uses only that no record is in more than 2 q n_T parts; the count serves utility."),
+            "g": (False, "the votes differ between neighbours, and they are released without any noise."),
+            "h": (
+                False,
+                "in PATE a record is in one part and moves one vote; here it may move 2 q n_T.",
+            ),
+        },
+    )
+
+
+def check_coins(answer: Any) -> None:
+    """Two or three sentences: why the event that a record is in too many parts costs no delta."""
+    checks.argument(
+        answer,
+        name="coins",
+        minimum_words=25,
+        must_mention={
+            "the coins, or the random parts, that decide the event": ["coin", "random", "draw", "parts", "subsampl"],
+            "that they do not depend on the data": ["independent", "depend", "regardless", "whatever", "same"],
+            "both neighbours": ["neighbour", "neighbor", "both", "d'", "either"],
+            "what comes out then": ["fail"],
+        },
+        rubric=[
+            "Which parts a record is in is decided by coins that do not depend on the data.",
+            "Use the same coins for D and D': the bad event then happens for both or for neither.",
+            "In the bad event both outputs are “fail”, so nothing is lost there; outside of it the bound on the number "
+            "of moved votes holds. Averaging over the coins keeps (epsilon, delta/2).",
+        ],
+    )

@@ -1,0 +1,349 @@
+"""Composition and group privacy: golden numbers, brute force over small mechanisms, exact sums in mpmath."""
+
+import itertools
+import math
+import time
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpml.accounting import Guarantee, composition
+from dpml.mechanisms import gaussian_delta, randomized_response_truth_probability
+from tests.golden import golden
+
+GOLDEN = golden("lecture")
+CURVES = golden("composition")
+
+
+def labelled(epsilon, delta=0.0, **labels):
+    return Guarantee(epsilon, **{"delta": delta, "kind": "exact", "adjacency": "replace-one", **labels})
+
+
+@pytest.mark.parametrize("row", GOLDEN["composition"]["rows"])
+def test_basic_golden(row):
+    got = composition.basic(epsilon=row["eps"], delta=row["delta"], k=row["k"])
+    assert got.epsilon == pytest.approx(row["basic_eps"], rel=1e-14)
+    assert got.delta == pytest.approx(row["basic_delta"], rel=1e-14)
+    assert (got.kind, got.adjacency, got.sampling, got.order) == ("upper bound", "as the mechanism's", "none", None)
+
+
+def test_basic_is_attained_by_randomized_responses():
+    for epsilon, k in ((0.3, 1), (0.3, 4), (1.0, 3)):
+        truth = randomized_response_truth_probability(epsilon=epsilon)
+        losses = []
+        for answers in itertools.product((0, 1), repeat=k):  # the bit is 1 under D, 0 under D'
+            p = math.prod(truth if a else 1 - truth for a in answers)
+            p_neighbour = math.prod(1 - truth if a else truth for a in answers)
+            losses.append(math.log(p / p_neighbour))
+        assert max(losses) == pytest.approx(composition.basic(epsilon=epsilon, delta=0, k=k).epsilon, rel=1e-13)
+
+
+def test_basic_delta_is_safe_for_gaussians():
+    """k Gaussian releases are one with sigma / sqrt(k), whose exact delta basic composition must not undercut."""
+    for sigma, epsilon, k in ((2.0, 0.3, 2), (1.0, 0.5, 5), (4.0, 0.1, 20)):
+        delta = gaussian_delta(sigma=sigma, epsilon=epsilon)
+        composed = composition.basic(epsilon=epsilon, delta=delta, k=k)
+        assert gaussian_delta(sigma=sigma / math.sqrt(k), epsilon=composed.epsilon) <= composed.delta
+
+
+def test_basic_heterogeneous():
+    same = composition.basic_heterogeneous([labelled(0.1, 1e-6)] * 7)
+    assert same.epsilon == pytest.approx(0.7, rel=1e-15)
+    assert same.delta == pytest.approx(7e-6, rel=1e-15)
+    assert (same.kind, same.adjacency, same.sampling) == ("upper bound", "replace-one", "none")
+    mixed = composition.basic_heterogeneous(
+        part for part in (labelled(1.0, sampling="without replacement"), labelled(2.0, 0.7), labelled(0.5, 0.8))
+    )
+    assert (mixed.epsilon, mixed.delta, mixed.sampling) == (pytest.approx(3.5), pytest.approx(1.0), "mixed")
+    rough = composition.basic_heterogeneous([labelled(1.0), labelled(1.0, kind="approximation", sampling="none")])
+    assert rough.kind == "approximation"
+    assert composition.basic_heterogeneous([labelled(1.0), labelled(math.inf)]).epsilon == math.inf
+    huge = [labelled(1e308)] * 3
+    assert composition.basic_heterogeneous([*huge, labelled(math.inf)]).epsilon == math.inf
+    with pytest.raises(
+        ValueError, match=r"^guarantees must have epsilons that add up to a float, got 3, up to 1e\+308"
+    ):
+        composition.basic_heterogeneous(huge)
+
+
+def test_the_label_of_the_mechanisms_is_passed_on():
+    known = composition.basic(epsilon=0.1, delta=1e-6, k=10, adjacency="add/remove")
+    assert known.adjacency == "add/remove"
+    both = composition.basic_heterogeneous([known, labelled(1.0, adjacency="add/remove")])
+    assert (both.epsilon, both.adjacency) == (pytest.approx(2.0), "add/remove")
+    with pytest.raises(ValueError, match=r"^guarantees must share one adjacency"):
+        composition.basic_heterogeneous([known, labelled(1.0)])
+
+
+def test_what_two_unknown_relations_share_is_unknown():
+    """Add/remove here and replace-one there would add up to a number that holds for neither."""
+    unknown = composition.basic(epsilon=0.1, delta=0.0, k=10)
+    assert composition.basic_heterogeneous([unknown]).adjacency == "as the mechanism's"
+    with pytest.raises(ValueError, match=r"^guarantees must name their neighbours, got .*: pass adjacency="):
+        composition.basic_heterogeneous([unknown, unknown])
+
+
+def test_groups_are_not_added_up():
+    group = composition.group_privacy(epsilon=0.5, delta=1e-6, size=4)
+    assert group.adjacency == "group"
+    for parts in ([group], [group, group]):
+        with pytest.raises(ValueError, match=r"^guarantees must be those of single steps, got .*group_privacy"):
+            composition.basic_heterogeneous(parts)
+    with pytest.raises(ValueError, match=r"^guarantees must share one adjacency"):
+        composition.basic_heterogeneous([group, labelled(1.0)])
+    for number in (0.0, 1e-320, 0.5, 300.0):
+        for delta in (0.0, 1e-6):
+            assert composition.group_privacy(epsilon=number, delta=delta, size=4).adjacency == "group"
+
+
+@pytest.mark.parametrize("bad", [[], None, 3, "ab", [labelled(1.0), 2.0], labelled(1.0), [None], np.ones(2)])
+def test_basic_heterogeneous_refuses_what_is_not_a_guarantee(bad):
+    with pytest.raises(ValueError, match=r"^guarantees must be one or more Guarantee"):
+        composition.basic_heterogeneous(bad)
+
+
+def test_basic_heterogeneous_refuses_mixed_neighbours():
+    with pytest.raises(ValueError, match=r"^guarantees must share one adjacency, got add/remove and replace-one"):
+        composition.basic_heterogeneous([labelled(1.0), labelled(1.0, adjacency="add/remove")])
+
+
+def group_delta_truth(epsilon, delta, size):
+    with mp.workdps(60):
+        e = mp.mpf(epsilon)
+        series = mp.mpf(size) if epsilon == 0 else mp.expm1(size * e) / mp.expm1(e)
+        return min(mp.mpf(1), mp.mpf(delta) * series)
+
+
+def test_group_privacy_numbers():
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        epsilon = float(10.0 ** rng.uniform(-12, 3)) if rng.random() < 0.9 else 0.0
+        delta = float(10.0 ** rng.uniform(-300, 0))
+        size = int(rng.integers(1, 30)) if rng.random() < 0.7 else int(rng.integers(1, 10**9))
+        got = composition.group_privacy(epsilon=epsilon, delta=delta, size=size)
+        truth = group_delta_truth(epsilon, delta, size)
+        assert got.epsilon == pytest.approx(size * epsilon, rel=1e-15)
+        assert abs(mp.mpf(got.delta) - truth) <= 1e-12 * truth
+    one = composition.group_privacy(epsilon=0.7, delta=1e-6, size=1)
+    assert (one.epsilon, one.delta) == (pytest.approx(0.7, rel=1e-15), pytest.approx(1e-6, rel=1e-15))
+    assert composition.group_privacy(epsilon=500.0, delta=0.0, size=9).delta == pytest.approx(0.0, abs=0)
+
+
+def test_group_privacy_holds_for_gaussians_and_is_attained():
+    """At s steps the answer moves by s: noise sigma / s. And a chain of worst cases attains the series exactly."""
+    for sigma, epsilon, size in ((3.0, 0.4, 3), (1.0, 1.0, 2), (6.0, 0.05, 8)):
+        delta = gaussian_delta(sigma=sigma, epsilon=epsilon)
+        group = composition.group_privacy(epsilon=epsilon, delta=delta, size=size)
+        assert gaussian_delta(sigma=sigma / size, epsilon=group.epsilon) <= group.delta
+    epsilon, delta = 0.5, 0.01
+    probability = 0.0  # P_t(E) = e^epsilon P_{t-1}(E) + delta is allowed at every step, starting from 0
+    for _ in range(4):
+        probability = math.exp(epsilon) * probability + delta
+    group = composition.group_privacy(epsilon=epsilon, delta=delta, size=4)
+    assert group.delta == pytest.approx(probability, rel=1e-14)
+
+
+@pytest.mark.parametrize(("function", "count"), [(composition.basic, "k"), (composition.group_privacy, "size")])
+def test_counts_that_leave_the_range_of_floats(function, count):
+    for number in (10**10, 10**400):
+        with pytest.raises(ValueError, match=rf"^{count} must keep"):
+            function(epsilon=1e300, delta=0.0, **{count: number})
+    for number in (10**300, 10**400):
+        nothing = function(epsilon=0.0, delta=1e-5, **{count: number})
+        assert (nothing.epsilon, nothing.delta) == (pytest.approx(0.0, abs=0), pytest.approx(1.0))
+        tiny = function(epsilon=5e-324, delta=0.0, **{count: number})
+        assert tiny.epsilon == pytest.approx(float(mp.mpf(5e-324) * number), rel=1e-15)
+
+
+# ---- advanced composition ----
+
+
+@pytest.mark.parametrize("row", CURVES["rows"])
+def test_advanced_golden(row):
+    arguments = {"epsilon": row["eps"], "delta": row["delta"], "k": row["k"], "delta_prime": row["delta_prime"]}
+    printed, sharper = composition.advanced(**arguments), composition.advanced_tanh(**arguments)
+    assert printed.epsilon == pytest.approx(row["advanced_eps"], rel=1e-13)
+    assert sharper.epsilon == pytest.approx(row["advanced_tanh_eps"], rel=1e-13)
+    for got in (printed, sharper):
+        assert got.delta == pytest.approx(row["advanced_delta"], rel=1e-14)
+        assert (got.kind, got.adjacency, got.sampling) == ("upper bound", "as the mechanism's", "none")
+
+
+@pytest.mark.parametrize("row", CURVES["advanced_beats_basic_first_k"])
+def test_first_k_golden(row):
+    assert composition.advanced_first_k(epsilon=row["eps"], delta_prime=row["delta_prime"]) == row["first_k"]
+
+
+def test_first_k_is_where_the_two_cross():
+    """By the two functions themselves, just before and at it; beyond ln 2 at no k at all."""
+    slack = {"delta": 0.0, "delta_prime": 1e-6}
+    for epsilon in (1e-9, 0.01, 0.2, 0.5, 0.65, 0.69):
+        first = composition.advanced_first_k(epsilon=epsilon, delta_prime=1e-6)
+        assert composition.advanced(epsilon=epsilon, k=first, **slack).epsilon < first * epsilon
+        if first > 1:
+            assert composition.advanced(epsilon=epsilon, k=first - 1, **slack).epsilon >= (first - 1) * epsilon
+    for epsilon in (math.log(2.0) + 1e-15, 0.7, 1.0, 30.0, 1e300):
+        assert composition.advanced_first_k(epsilon=epsilon, delta_prime=0.5) is None
+    for k in (1, 1000, 10**6, 10**15):
+        assert composition.advanced(epsilon=math.log(2.0), k=k, **slack).epsilon >= k * math.log(2.0)
+    assert composition.advanced_first_k(epsilon=0.0, delta_prime=0.5) is None
+    assert composition.advanced(epsilon=0.0, k=7, **slack).epsilon == pytest.approx(0.0, abs=0)
+
+
+def test_the_neighbours_may_be_named():
+    """So that the results can be composed further."""
+    case = {"epsilon": 0.5, "delta": 0.0, "k": 10, "adjacency": "replace-one"}
+    parts = [composition.basic(**case), composition.optimal(**case, total_delta=1e-5)]
+    parts += [f(**case, delta_prime=1e-5) for f in (composition.advanced, composition.advanced_tanh)]
+    whole = composition.basic_heterogeneous(parts)
+    assert whole.adjacency == "replace-one"
+    assert whole.epsilon == pytest.approx(math.fsum(part.epsilon for part in parts), rel=1e-15)
+
+
+def test_ten_of_a_half():
+    """The case that looks like a gain and is a loss: 10 mechanisms of epsilon 0.5."""
+    case = {"epsilon": 0.5, "delta": 0.0, "k": 10}
+    assert composition.basic(**case).epsilon == pytest.approx(5.0, rel=1e-15)
+    assert composition.advanced(**case, delta_prime=1e-5).epsilon == pytest.approx(10.83, abs=5e-3)
+    assert composition.optimal(**case, total_delta=1e-5).epsilon == pytest.approx(4.998854, abs=5e-7)
+
+
+# ---- optimal composition ----
+
+
+def responses(epsilon, k, total_epsilon):
+    """Exact: the delta of k randomized responses, from all their numbers of true answers."""
+    with mp.workdps(60):
+        e = mp.mpf(epsilon)
+        p = 1 / (1 + mp.exp(-e))
+        total = mp.mpf(0)
+        for x in range(k + 1):
+            loss = (2 * x - k) * e
+            if loss > total_epsilon:
+                weight = mp.binomial(k, x) * p**x * (1 - p) ** (k - x)
+                total += weight * -mp.expm1(total_epsilon - loss)
+        return total
+
+
+def whole(epsilon, delta, k, total_epsilon):
+    with mp.workdps(60):
+        return 1 - (1 - mp.mpf(delta)) ** k * (1 - responses(epsilon, k, total_epsilon))
+
+
+def test_optimal_by_all_outputs_of_leaky_responses():
+    """k = 3 mechanisms that show their bit openly with probability delta: all 4^3 outputs, no binomial in sight."""
+    epsilon, delta, k = 0.7, 0.05, 3
+    truth = randomized_response_truth_probability(epsilon=epsilon)
+    one = {"open": (delta, 0.0), "yes": ((1 - delta) * truth, (1 - delta) * (1 - truth))}
+    one |= {"no": one["yes"][::-1], "open'": (0.0, delta)}
+    for total_epsilon in (0.0, 0.3, 0.7, 1.5, 2.1, 3.0):
+        need = 0.0
+        for outputs in itertools.product(one.values(), repeat=k):
+            p, p_neighbour = (math.prod(column) for column in zip(*outputs, strict=True))
+            need += max(0.0, p - math.exp(total_epsilon) * p_neighbour)
+        got = composition.optimal_delta(epsilon=epsilon, delta=delta, k=k, total_epsilon=total_epsilon)
+        assert got == pytest.approx(need, rel=1e-13)
+
+
+@pytest.mark.parametrize("row", CURVES["kov_curve"])
+def test_optimal_delta_golden(row):
+    arguments = {"epsilon": row["eps"], "delta": row["delta"], "k": row["k"]}
+    got = composition.optimal_delta(**arguments, total_epsilon=row["eps_g"])
+    # At a total epsilon of 10 the golden number is the rounding of 0.1: 100 times that double is not 10.
+    assert got == pytest.approx(row["delta_g"], rel=1e-12, abs=1e-40)
+
+
+@pytest.mark.parametrize("row", CURVES["rows"])
+def test_optimal_golden(row):
+    arguments = {"epsilon": row["eps"], "delta": row["delta"], "k": row["k"]}
+    got = composition.optimal(**arguments, total_delta=row["total_delta_for_kov"])
+    assert got.epsilon == pytest.approx(row["kov_optimal_eps_at_total_delta"], rel=1e-11)
+    assert got.delta == pytest.approx(row["total_delta_for_kov"], rel=1e-15)
+    assert (got.kind, got.adjacency, got.sampling) == ("upper bound", "as the mechanism's", "none")
+
+
+def test_a_square_root_alone_is_no_pure_privacy():
+    row = CURVES["pure_composition_rr"]
+    case = {"epsilon": row["eps"], "delta": 0.0, "k": row["k"]}
+    assert composition.optimal(**case, total_delta=0.0).epsilon == pytest.approx(row["exact_pure_eps"], rel=1e-15)
+    at_root = composition.optimal_delta(**case, total_epsilon=row["sqrt_k_eps"])
+    assert at_root == pytest.approx(row["delta_at_eps_1"], rel=1e-12)
+    assert composition.optimal_delta(**case, total_epsilon=4.0) == pytest.approx(row["delta_at_eps_4"], rel=1e-12)
+
+
+def random_cases(seed, count, largest):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        epsilon, k = float(10.0 ** rng.uniform(-6, 1.5)), int(largest ** rng.random())
+        delta = 0.0 if rng.random() < 0.4 else float(10.0 ** rng.uniform(-14, -2))
+        yield epsilon, delta, k, rng
+
+
+def test_optimal_is_safe_and_tight():
+    """In mpmath: the delta at the epsilon returned is at most the one asked for; a little less epsilon needs more."""
+    compared = 0
+    for epsilon, delta, k, rng in random_cases(11, 150, 300):
+        failures = -math.expm1(k * math.log1p(-delta))
+        total_delta = failures + float(10.0 ** rng.uniform(-20 if delta == 0.0 else math.log10(failures) - 6, -0.3))
+        if total_delta >= 1.0:
+            continue
+        got = composition.optimal(epsilon=epsilon, delta=delta, k=k, total_delta=total_delta).epsilon
+        assert 0.0 <= got <= k * epsilon
+        if got < k * epsilon * (1 - 1e-14):  # k epsilon itself, as a float, may lie below the product
+            assert whole(epsilon, delta, k, got) <= total_delta
+        if got > 0.0:
+            compared += 1
+            less = got * (1 - 1e-8) if k * epsilon < 20 else got - 1e-6
+            assert whole(epsilon, delta, k, less) > total_delta * (1 - 1e-13)
+    assert compared > 80
+
+
+def test_optimal_delta_agrees_with_exact_sums():
+    for epsilon, delta, k, rng in random_cases(12, 150, 300):
+        total_epsilon = float(rng.random() * k * epsilon)
+        truth = whole(epsilon, delta, k, total_epsilon)
+        got = composition.optimal_delta(epsilon=epsilon, delta=delta, k=k, total_epsilon=total_epsilon)
+        assert abs(mp.mpf(got) - truth) <= 1e-11 * truth + mp.mpf(10) ** -300
+
+
+def test_optimal_is_never_above_the_others():
+    for epsilon, delta, k, rng in random_cases(13, 400, 10**6):
+        slack = float(10.0 ** rng.uniform(-15, -0.5))
+        case = {"epsilon": epsilon, "delta": delta, "k": k}
+        others = [composition.basic(**case)]
+        others += [f(**case, delta_prime=slack) for f in (composition.advanced, composition.advanced_tanh)]
+        for other in others:
+            assert composition.optimal(**case, total_delta=other.delta).epsilon <= other.epsilon
+        assert others[2].epsilon <= others[1].epsilon
+
+
+def test_a_million_steps_are_quick_and_finite():
+    """The central limit is near: k losses of mean epsilon tanh(epsilon/2), deviation epsilon / cosh(epsilon/2)."""
+    for epsilon in (1e-6, 1e-3, 0.1, 1.0, 50.0):
+        start = time.process_time()
+        got = composition.optimal(epsilon=epsilon, delta=0.0, k=10**6, total_delta=1e-5).epsilon
+        assert time.process_time() - start < 1.0
+        back = composition.optimal_delta(epsilon=epsilon, delta=0.0, k=10**6, total_epsilon=got)
+        assert back == pytest.approx(1e-5, rel=1e-8) or got == pytest.approx(1e6 * epsilon, rel=1e-12)
+        middle, spread = 1e6 * epsilon * math.tanh(epsilon / 2), 1e3 * epsilon / math.cosh(epsilon / 2)
+        assert (1 - 1e-6) * middle <= got <= (1 + 1e-6) * middle + 6 * spread
+
+
+def test_optimal_at_the_ends():
+    case = {"epsilon": 0.3, "k": 7}
+    assert composition.optimal(**case, delta=0.0, total_delta=0.0).epsilon == pytest.approx(2.1, rel=1e-15)
+    assert composition.optimal(**case, delta=0.1, total_delta=0.5).epsilon == math.inf
+    assert composition.optimal(**case, delta=0.1, total_delta=1.0).epsilon == pytest.approx(0.0, abs=0)
+    assert composition.optimal(**case, delta=1.0, total_delta=0.999).epsilon == math.inf
+    assert composition.optimal_delta(**case, delta=1.0, total_epsilon=3.0) == pytest.approx(1.0, rel=1e-15)
+    for delta in (1e-300, 1e-5, 0.3):  # one mechanism, at its own delta
+        one = composition.optimal(epsilon=0.3, delta=delta, k=1, total_delta=delta)
+        assert one.epsilon == pytest.approx(0.3, rel=1e-15)
+    assert composition.optimal(epsilon=0.0, delta=0.0, k=5, total_delta=0.0).epsilon == pytest.approx(0.0, abs=0)
+    assert composition.optimal(epsilon=0.0, delta=0.1, k=5, total_delta=0.1).epsilon == math.inf
+    for epsilon in (1e-300, 700.0, 1e300):
+        got = composition.optimal(epsilon=epsilon, delta=0.0, k=40, total_delta=1e-9).epsilon
+        assert 0.0 <= got <= 40 * epsilon
+    tiny = composition.optimal(epsilon=0.125, delta=0.0, k=4000, total_delta=1e-300).epsilon
+    assert responses(0.125, 4000, tiny) <= mp.mpf(1e-300) < responses(0.125, 4000, tiny * (1 - 1e-8))

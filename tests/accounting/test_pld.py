@@ -1,0 +1,252 @@
+"""Privacy-loss distributions: brackets that hold the truth, at the width, for every kind of case."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpml import mechanisms
+from dpml.accounting import composition, pld, rdp
+from dpml.accounting.pld import _discretise, _pair, losses
+from tests.golden import golden
+
+GOLDEN = golden("accounting")
+
+# (q, sigma, steps, delta, true epsilon, half a unit of its last digit): a contour integral, checked by other libraries.
+TIGHT = [
+    (0.01, 4.0, 10_000, 1e-5, 0.9468668, 5e-8),
+    (256 / 60_000, 1.1, 3515, 1e-5, 1.1337062, 5e-8),
+    (0.001, 0.6, 100_000, 1e-5, 6.1128252, 5e-8),
+    (1.0, 5.0, 100, 1e-5, 9.9972561, 5e-8),
+    (0.5, 2.0, 1000, 1e-5, 67.168374, 5e-7),
+    (0.00033, 4.0, 10_000, 1.1e-18, 0.0672136, 5e-8),
+    (1024 / 50_000, 1.54, 1464, 1e-5, 2.38629, 5e-6),
+    (0.2, 3.0, 50, 1 / 48_000, 1.960811, 5e-7),
+    (0.125, 0.8, 1000, 1e-6, 56.725950, 5e-7),
+    (0.2, 1.0, 10, 1e-5, 4.984213, 5e-7),
+    (80 / 1000, 1.0, 100, 1e-5, 5.61342, 5e-6),
+    (256 / 60_000, 1.1, 14_063, 1e-5, 2.38169, 5e-6),
+    (256 / 60_000, 1.1, 14_063, 1e-7, 2.98429, 5e-6),
+]
+
+
+@pytest.mark.parametrize(("q", "sigma", "steps", "delta", "truth", "digit"), TIGHT)
+def test_the_bracket_holds_the_truth_and_is_narrow(q, sigma, steps, delta, truth, digit):
+    found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    assert found.lower <= truth + digit
+    assert found.upper >= truth - digit
+    assert found.upper - found.lower <= 1.1e-4 * max(1.0, truth / 100)
+    assert (found.adjacency, found.sampling) == ("add/remove", "Poisson")
+    quick = pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta)
+    assert truth - digit <= quick.epsilon <= truth + digit + 5e-5 * max(1.0, truth / 100)
+
+
+def test_a_rare_record_and_little_noise():
+    found = pld.epsilon_bounds(q=1e-6, sigma=0.5, steps=10**6, delta=1e-5)
+    assert 0.025 <= found.lower <= 0.0266180 + 5e-8
+    assert 0.0266180 - 5e-8 <= found.upper <= 0.0285
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_q_equal_to_one_in_both_ways(seed):
+    """The sampled route near q = 1 and the plain Gaussian route against the closed form."""
+    rng = np.random.default_rng(seed)
+    steps, delta = int(10 ** rng.uniform(0, 4)), 10 ** rng.uniform(-40, -2)
+    sigma = 10 ** rng.uniform(-0.5, 1.0) * math.sqrt(steps)
+    truth = mechanisms.gaussian_epsilon(sigma=sigma / math.sqrt(steps), delta=delta)
+    found = pld.compose([(losses.gaussian(sigma=sigma), steps)], delta=delta)
+    assert found.lower <= truth * (1 + 1e-12) and truth * (1 - 1e-12) <= found.upper
+    assert found.upper - found.lower <= 2e-4 * max(1.0, truth / 100)
+    exact = pld.epsilon_bounds(q=1.0, sigma=sigma, steps=steps, delta=delta)
+    assert exact.lower <= truth <= exact.upper * (1 + 1e-15)
+
+
+def hockey_stick(epsilon, q, sigma):
+    """Exact delta of one sampled step, the record removed, by its definition in 40 digits."""
+    with mpmath.workdps(40):
+        q, sigma, e = mpmath.mpf(q), mpmath.mpf(sigma), mpmath.e ** mpmath.mpf(epsilon)
+        above = 1 + (e - 1) / q  # the ratio of the two Gaussian densities from which on the loss exceeds epsilon
+        z = sigma**2 * mpmath.log(above) + mpmath.mpf(1) / 2
+        upper = lambda mean: mpmath.erfc((z - mean) / (sigma * mpmath.sqrt(2))) / 2  # noqa: E731
+        return float(q * upper(1) + (1 - q - e) * upper(0))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_step_against_its_definition(seed):
+    rng = np.random.default_rng(100 + seed)
+    q, sigma, epsilon = 10 ** rng.uniform(-4, -0.1), rng.uniform(0.4, 4.0), rng.uniform(0.001, 2.0)
+    truth = hockey_stick(epsilon, q, sigma)
+    found = pld.delta_bounds(q=q, sigma=sigma, steps=1, epsilon=epsilon)
+    assert found.lower <= truth * (1 + 1e-9) and truth * (1 - 1e-9) <= found.upper
+    if 1e-200 < truth < 0.5:
+        back = pld.epsilon_bounds(q=q, sigma=sigma, steps=1, delta=truth)
+        assert back.lower <= epsilon * (1 + 1e-7) and epsilon * (1 - 1e-7) <= back.upper
+        # the lattice route, which has no closed form for one step
+        sampled = losses.poisson(losses.gaussian(sigma=sigma), q=q)
+        lattice = pld.compose([(sampled, 1)], delta=truth)
+        assert lattice.lower <= epsilon + 1e-7 and epsilon - 1e-7 <= lattice.upper
+
+
+def binomial_epsilon(step, k, delta):
+    """Exact epsilon of k randomized responses, by the sum over the number of true answers."""
+    with mpmath.workdps(50):
+        p = mpmath.e ** mpmath.mpf(step) / (1 + mpmath.e ** mpmath.mpf(step))
+        terms = [(mpmath.binomial(k, i) * p**i * (1 - p) ** (k - i), (2 * i - k) * step) for i in range(k + 1)]
+
+        def excess(epsilon):
+            return sum(m * (1 - mpmath.e ** (epsilon - loss)) for m, loss in terms if loss > epsilon) - delta
+
+        low, high = mpmath.mpf(0), mpmath.mpf(k * step)
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+        return float(high)
+
+
+@pytest.mark.parametrize(
+    ("step", "k", "delta"),
+    [(math.log(3), 10, 1e-5), (0.1, 100, 1e-5), (0.1, 100, 1e-12), (1.0, 37, 1e-3), (0.5, 10, 1e-5)],
+)
+def test_randomized_response_against_the_binomial_sum(step, k, delta):
+    truth = binomial_epsilon(step, k, delta)
+    found = pld.compose([(losses.randomized_response(epsilon=step), k)], delta=delta)
+    assert found.lower <= truth + 1e-9 and truth - 1e-9 <= found.upper
+    assert found.upper - found.lower <= 1e-3
+    assert found.upper == pytest.approx(
+        composition.optimal(epsilon=step, delta=0.0, k=k, total_delta=delta).epsilon, abs=1e-3
+    )
+
+
+def test_laplace_composed():
+    # dp-accounting's privacy-loss distribution gives 4.98996 for ten releases of scale 2 at delta = 1e-5.
+    found = pld.compose([(losses.laplace(scale=2.0), 10)], delta=1e-5)
+    assert found.lower <= 4.98996 + 1e-4 and found.upper >= 4.98996 - 1e-4
+    assert found.upper - found.lower <= 1e-3
+    for epsilon in (0.1, 0.4):
+        delta = mechanisms.laplace_delta(scale=2.0, epsilon=epsilon)
+        one = pld.compose([(losses.laplace(scale=2.0), 1)], delta=delta)
+        assert one.lower <= epsilon + 1e-9 and epsilon - 1e-9 <= one.upper
+
+
+def test_different_mechanisms_together():
+    parts = [(losses.gaussian(sigma=3.0), 4), (losses.gaussian(sigma=6.0), 20), (losses.gaussian(sigma=2.0), 1)]
+    sigma = 1 / math.sqrt(4 / 9 + 20 / 36 + 1 / 4)
+    truth = mechanisms.gaussian_epsilon(sigma=sigma, delta=1e-6)
+    found = pld.compose(parts, delta=1e-6)
+    assert found.lower <= truth <= found.upper and found.upper - found.lower < 2e-4
+    step = losses.poisson(losses.gaussian(sigma=1.1), q=0.01)
+    together = pld.compose([(step, 300), (step, 700)], delta=1e-5)
+    at_once = pld.epsilon_bounds(q=0.01, sigma=1.1, steps=1000, delta=1e-5)
+    assert together.lower <= at_once.upper and at_once.lower <= together.upper
+    assert (together.adjacency, together.sampling) == ("add/remove", "Poisson")
+    with pytest.raises(ValueError, match="adjacency"):
+        pld.compose([(step, 1), (losses.without_replacement(losses.gaussian(sigma=1.0), q=0.1), 1)], delta=1e-5)
+
+
+ROWS = [row for row in GOLDEN["eps_after_T_steps"] if {"true_eps_exact", "pld_estimate"} & set(row)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['case']}-{row['T']}")
+def test_golden_rows(row):
+    truth = row.get("true_eps_exact", row.get("pld_estimate"))
+    slack = max(1e-9, 5e-8 * truth if "pld_estimate" in row else 0.0)  # the estimates are extrapolations
+    found = pld.epsilon_bounds(q=row["gamma"], sigma=row["sigma"], steps=row["T"], delta=row["delta"])
+    assert found.lower <= truth + slack and truth - slack <= found.upper
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_order_against_renyi_and_in_every_argument(seed):
+    rng = np.random.default_rng(200 + seed)
+    q, sigma = 10 ** rng.uniform(-4, -0.3), rng.uniform(0.6, 5.0)
+    steps, delta = int(10 ** rng.uniform(0.5, 3.5)), 10 ** rng.uniform(-12, -3)
+    found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    assert found.lower <= rdp.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon * (1 + 1e-9) + 1e-12
+    for change in ({"steps": 2 * steps}, {"sigma": 0.8 * sigma}, {"q": min(1.0, 1.3 * q)}, {"delta": delta / 10}):
+        more = pld.epsilon_bounds(**{"q": q, "sigma": sigma, "steps": steps, "delta": delta, **change})
+        assert more.upper >= found.lower
+
+
+@pytest.mark.parametrize(
+    ("q", "steps", "target", "wanted", "close"),
+    [
+        (256 / 60_000, 3515, 0.5, None, None),
+        (256 / 60_000, 3515, 1.0, 1.18497, 2e-3),
+        (256 / 60_000, 3515, 3.0, None, None),
+        (256 / 60_000, 3515, 8.0, 0.54645, 2e-3),
+        (1.0, 60, 0.1, 238.185, 0.02),
+    ],
+)
+def test_calibration_is_on_the_safe_side_and_close(q, steps, target, wanted, close):
+    sigma = pld.noise_multiplier(q=q, steps=steps, epsilon=target, delta=1e-5)
+    reached = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=1e-5)
+    assert reached.lower <= target and target - 1e-3 <= reached.upper
+    assert pld.epsilon(q=q, sigma=sigma, steps=steps, delta=1e-5).epsilon <= target + 1e-4
+    if wanted is not None:
+        assert sigma == pytest.approx(wanted, abs=close)
+
+
+def test_fixed_size_samples_cost_more_than_poisson_samples():
+    found = pld.fixed_size_epsilon_bounds(q=0.01, sigma=4.0, steps=10_000, delta=1e-5)
+    assert found.upper == pytest.approx(2.5616, abs=5e-4)
+    assert found.lower == pytest.approx(1.9931, abs=5e-4)  # a real pair of neighbours
+    assert (found.adjacency, found.sampling) == ("replace-one", "without replacement")
+    assert found.lower > 2 * pld.epsilon(q=0.01, sigma=4.0, steps=10_000, delta=1e-5).epsilon
+
+
+def test_a_curve_agrees_with_its_points():
+    steps = np.array([[1, 10, 100], [1000, 5000, 0]])
+    curve = pld.epsilon_curve(q=0.01, sigma=2.0, steps=steps, delta=1e-6)
+    assert curve.shape == (2, 3) and curve[1, 2] == 0.0
+    for at, count in np.ndenumerate(steps):
+        point = pld.epsilon_bounds(q=0.01, sigma=2.0, steps=int(count), delta=1e-6)
+        assert point.lower <= curve[at] <= point.upper + 3e-4
+
+
+def test_edges():
+    bounds = pld.epsilon_bounds
+    for zero in ({"q": 0.0}, {"steps": 0}, {"delta": 1.0}):
+        found = bounds(**{"q": 0.01, "sigma": 1.0, "steps": 100, "delta": 1e-5, **zero})
+        assert (found.lower, found.upper) == (0.0, 0.0)
+    assert math.isinf(bounds(q=0.01, sigma=1.0, steps=100, delta=0.0).upper)
+    drawn = -math.expm1(100 * math.log1p(-0.01))
+    assert math.isinf(bounds(q=0.01, sigma=0.0, steps=100, delta=drawn * 0.999).upper)
+    assert bounds(q=0.01, sigma=0.0, steps=100, delta=drawn * 1.001).upper == 0.0
+    with pytest.raises(ValueError, match=r"^delta must be 0 or in \[1e-250, 1\], got 1e-260"):
+        bounds(q=0.01, sigma=1.0, steps=100, delta=1e-260)
+    with pytest.raises(ValueError, match=r"^sigma must be in \[0\.04, 1000000\], got 0\.001"):
+        bounds(q=0.01, sigma=0.001, steps=100, delta=1e-5)
+
+
+def test_delta_and_epsilon_are_inverse_far_out():
+    for delta, close in ((1e-30, 1e-2), (1e-100, 1e-2), (1e-200, 1e-20)):
+        end = pld.epsilon(q=0.01, sigma=2.0, steps=500, delta=delta).epsilon
+        found = pld.delta_bounds(q=0.01, sigma=2.0, steps=500, epsilon=end)
+        # what is left of delta at the upper end: there epsilon is about a thousandth too large at 1e-200
+        assert found.lower <= delta and delta * close <= found.upper
+
+
+def test_at_a_tiny_delta_epsilon_is_the_largest_loss():
+    for step, k, delta in ((1.0, 20, 1e-100), (1.0, 20, 1e-10), (10.0, 20, 1e-60)):
+        found = pld.compose([(losses.randomized_response(epsilon=step), k)], delta=delta)
+        assert k * step - 1e-4 <= found.lower <= k * step <= found.upper <= k * step * (1 + 1e-11)
+    found = pld.compose([(losses.laplace(scale=0.1), 2)], delta=2.8e-20)
+    assert found.lower <= found.upper <= 20 * (1 + 1e-11)
+
+
+@pytest.mark.parametrize(("q", "steps", "target", "delta"), [(0.0023, 2009, 0.08, 3.5e-4), (0.01, 1000, 0.02, 1e-6)])
+def test_calibration_to_a_small_target_holds_by_the_same_measure(q, steps, target, delta):
+    sigma = pld.noise_multiplier(q=q, steps=steps, epsilon=target, delta=delta)
+    assert 0.99 * target <= pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon <= target
+
+
+def test_the_better_pair_is_better_on_a_coarse_lattice_above_a_sharp_end():
+    """Here the first node lies above 0, and tangents at both ends of the lattice would cross."""
+    pair, step = _pair.poisson(_pair.gaussian(1 / 0.1413131), 3.848e-5), 7.3106
+    place = _discretise.offset(pair, step)
+    law = _discretise.better(pair, step, place, *_discretise.nodes(pair, step, place, pair.low, 80.0))
+    at = law.offset + (law.start + np.arange(len(law.masses))) * step
+    for epsilon in (0.0, 0.1, 1.0, 5.0):
+        ours = float((law.masses * np.maximum(-np.expm1(epsilon - at), 0.0)).sum()) + law.beyond
+        base = math.log1p(math.expm1(epsilon) / 3.848e-5)
+        assert ours <= 3.848e-5 * mechanisms.gaussian_delta(sigma=0.1413131, epsilon=base) * (1 + 1e-9)

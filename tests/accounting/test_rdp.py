@@ -1,0 +1,392 @@
+"""Rényi curves, conversions and the accountant: golden numbers, mpmath, other routes, exact small mechanisms."""
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpml import mechanisms
+from dpml.accounting import _order_search, moments, rdp
+from tests.golden import golden
+
+GOLDEN = golden("accounting")
+ORDERS = np.concatenate([np.linspace(1.1, 10.9, 99), np.arange(11.0, 64.0)])
+
+
+def divergence(order, p, p_neighbour):
+    """D_order of two laws on finitely many outputs, in the given direction."""
+    p, other = np.asarray(p), np.asarray(p_neighbour)
+    return math.log((p**order * other ** (1.0 - order)).sum()) / (order - 1.0)
+
+
+def both_ways(order, p, other):
+    return max(divergence(order, p, other), divergence(order, other, p))
+
+
+# ---- curves of single mechanisms ----
+
+
+@pytest.mark.parametrize("row", GOLDEN["laplace_rdp"], ids=lambda r: f"{r['b']}-{r['alpha']}")
+def test_golden_laplace(row):
+    """The golden rows at order 1 are the limit: the divergence is continuous."""
+    order = row["alpha"] if row["alpha"] > 1 else 1.0 + 1e-12
+    assert rdp.laplace(order, scale=row["b"]) == pytest.approx(row["rdp"], rel=1e-11)
+
+
+@pytest.mark.parametrize("row", GOLDEN["gaussian_rdp"], ids=lambda r: f"{r['sigma']}-{r['alpha']}")
+def test_golden_gaussian(row):
+    assert rdp.gaussian(row["alpha"], sigma=row["sigma"]) == pytest.approx(row["rdp"], rel=1e-14)
+
+
+@pytest.mark.parametrize("parameter", [1e-8, 1e-3, 0.3, 1.0, 5.0, 700.0])
+@pytest.mark.parametrize("order", [1.0 + 1e-9, 1.3, 2.0, 17.5, 1e5])
+def test_laplace_and_randomized_response_against_mpmath(order, parameter):
+    with mp.workdps(80):
+        a, c = mp.mpf(order), mp.mpf(parameter)
+        first, second = a / (2 * a - 1), (a - 1) / (2 * a - 1)
+        noise = mp.log(first * mp.exp((a - 1) * c) + second * mp.exp(-a * c)) / (a - 1)
+        truth, lie = 1 / (1 + mp.exp(-c)), 1 / (1 + mp.exp(c))
+        response = mp.log(truth**a * lie ** (1 - a) + lie**a * truth ** (1 - a)) / (a - 1)
+        scale = float(1 / c)
+    found = rdp.randomized_response(order, epsilon=parameter)
+    assert found == pytest.approx(float(response), rel=1e-13)
+    assert rdp.laplace(order, scale=scale) == pytest.approx(float(noise), rel=1e-12)
+    assert rdp.laplace(order, scale=scale) <= parameter * (1 + 1e-15)
+    assert rdp.laplace(order, scale=scale) <= found * (1 + 1e-12), "randomized response is the worst at each epsilon"
+
+
+def test_extremes_of_the_curves():
+    assert rdp.laplace(3.0, scale=1e-300) == pytest.approx(1e300, rel=1e-15)
+    assert rdp.laplace(1.0 + 1e-15, scale=1e-300) == pytest.approx(1e300, rel=1e-15)
+    assert rdp.laplace(1e300, scale=1e-5) == pytest.approx(1e5, rel=1e-15)
+    assert rdp.laplace(2.0, scale=1e100) == pytest.approx(1e-200, rel=1e-12)
+    assert rdp.randomized_response(3.0, epsilon=0.0) == 0.0
+    assert rdp.randomized_response(2.0, epsilon=1e300) == pytest.approx(1e300)
+    assert rdp.randomized_response(2.0, epsilon=1e-100) == pytest.approx(1e-200, rel=1e-12)
+
+
+def test_curves_take_arrays_and_increase():
+    for curve in (
+        rdp.gaussian(ORDERS, sigma=0.7),
+        rdp.laplace(ORDERS, scale=0.4),
+        rdp.randomized_response(ORDERS, epsilon=1.2),
+        rdp.subsampled_gaussian(ORDERS, q=0.01, sigma=1.1),
+    ):
+        assert curve.shape == ORDERS.shape
+        assert (np.diff(curve) > 0.0).all()
+    square = rdp.subsampled_gaussian(ORDERS[:6].reshape(2, 3), q=0.01, sigma=1.1)
+    assert square.shape == (2, 3)
+    assert rdp.subsampled_gaussian([2.5, 3.5], q=0.01, sigma=1.1)[1] == pytest.approx(
+        float(rdp.subsampled_gaussian(3.5, q=0.01, sigma=1.1)), rel=1e-13
+    )
+
+
+@pytest.mark.parametrize("row", GOLDEN["subsampled_gaussian_moments"], ids=lambda r: f"{r['case']}-{r['lam']}")
+def test_golden_subsampled_gaussian(row):
+    found = rdp.subsampled_gaussian(row["rdp_order"], q=row["gamma"], sigma=row["sigma"])
+    assert found == pytest.approx(row["rdp"], rel=1e-13)
+
+
+def test_subsampled_gaussian_simple_cases():
+    np.testing.assert_allclose(
+        rdp.subsampled_gaussian(ORDERS, q=1.0, sigma=2.0), rdp.gaussian(ORDERS, sigma=2.0), rtol=1e-14
+    )
+    assert (rdp.subsampled_gaussian(ORDERS, q=0.0, sigma=2.0) == 0.0).all()
+    assert (rdp.subsampled_gaussian(ORDERS, q=0.3, sigma=2.0) < rdp.gaussian(ORDERS, sigma=2.0)).all()
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "order", "value"),
+    [
+        (105 / 100000, 1.0, 1.0 + 1e-8, 9.445e-7),
+        (0.5, 2.0, 1.5, 0.0498194),
+        (0.125, 0.8, 1.3, 0.0286531),
+        (0.2, 1.0, 1.7, 0.0522798),
+    ],
+)
+def test_orders_where_other_accountants_lose_all(q, sigma, order, value):
+    assert rdp.subsampled_gaussian(order, q=q, sigma=sigma) == pytest.approx(value, rel=6e-5 if order < 1.1 else 2e-6)
+
+
+# ---- conversions ----
+
+
+@pytest.mark.parametrize("row", GOLDEN["eps_after_T_steps"], ids=lambda r: f"{r['case']}-{r['T']}")
+@pytest.mark.parametrize("max_lam", [32, 64, 256])
+def test_golden_conversions(row, max_lam):
+    orders = np.arange(2.0, max_lam + 2.0)
+    total = row["T"] * rdp.subsampled_gaussian(orders, q=row["gamma"], sigma=row["sigma"])
+    if f"cks_lam_le_{max_lam}" not in row:
+        max_lam = 256  # the one row that has only this column
+        orders = np.arange(2.0, max_lam + 2.0)
+        total = row["T"] * rdp.subsampled_gaussian(orders, q=row["gamma"], sigma=row["sigma"])
+    for conversion, name in ((rdp.conversion_classic, "classic"), (rdp.conversion_improved, "cks")):
+        values = conversion(orders, rdp=total, delta=row["delta"])
+        assert values.min() == pytest.approx(row[f"{name}_lam_le_{max_lam}"], rel=1e-10)
+        assert orders[values.argmin()] == row[f"{name}_lam_le_{max_lam}_argmin"] + 1
+
+
+def test_conversions_by_hand():
+    assert rdp.conversion_classic(3.0, rdp=0.5, delta=math.exp(-4.0)) == pytest.approx(2.5, rel=1e-15)
+    assert rdp.conversion_improved(3.0, rdp=0.5, delta=math.exp(-4.0)) == pytest.approx(
+        0.5 + math.log(2.0 / 3.0) + (4.0 - math.log(3.0)) / 2.0, rel=1e-15
+    )
+    assert rdp.conversion_improved(256.0, rdp=0.0, delta=0.01) == 0.0, "the formula gives -0.0076"
+    for conversion in (rdp.conversion_classic, rdp.conversion_improved):
+        assert conversion(2.0, rdp=0.0, delta=0.0) == math.inf
+        assert conversion([2.0, 3.0], rdp=0.1, delta=1e-5).shape == (2,)
+        with pytest.raises(ValueError, match=r"^rdp must broadcast"):
+            conversion([2.0, 3.0], rdp=[0.1, 0.2, 0.3], delta=1e-5)
+
+
+def test_improved_is_below_classic():
+    for delta in (1e-300, 1e-5, 0.5, 1.0):
+        grid = np.geomspace(1e-12, 1e12, 200) + 1.0
+        classic = rdp.conversion_classic(grid, rdp=0.3, delta=delta)
+        assert (rdp.conversion_improved(grid, rdp=0.3, delta=delta) <= classic).all()
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 5.0, 40.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
+def test_conversions_hold_for_the_gaussian_mechanism(sigma, delta):
+    for order in (1.01, 1.5, 2.0, 5.0, 30.0, 1000.0):
+        found = float(rdp.conversion_improved(order, rdp=rdp.gaussian(order, sigma=sigma), delta=delta))
+        assert mechanisms.gaussian_delta(sigma=sigma, epsilon=found) <= delta
+
+
+# ---- the accountant ----
+
+
+@pytest.mark.parametrize("row", GOLDEN["eps_after_T_steps"], ids=lambda r: f"{r['case']}-{r['T']}")
+def test_golden_epsilon(row):
+    found = rdp.epsilon(q=row["gamma"], sigma=row["sigma"], steps=row["T"], delta=row["delta"])
+    assert (found.kind, found.adjacency, found.sampling) == ("upper bound", "add/remove", "Poisson")
+    if "cks_continuous" in row:
+        assert found.epsilon == pytest.approx(row["cks_continuous"], rel=5e-6)
+        assert found.order - 1.0 == pytest.approx(row["cks_continuous_lam"], rel=5e-3)
+    assert found.epsilon <= row["cks_lam_le_256"] * (1.0 + 1e-5)
+    assert found.epsilon >= row.get("true_eps_exact", row.get("pld_estimate", 0.0))
+    total = row["T"] * rdp.subsampled_gaussian(found.order, q=row["gamma"], sigma=row["sigma"])
+    again = rdp.conversion_improved(found.order, rdp=total, delta=row["delta"])
+    assert found.epsilon == pytest.approx(float(again), rel=1e-9), "the order that is reported gave the number"
+    assert found.epsilon > again, "an upper bound is rounded up"
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps", "delta", "low", "high"),
+    [
+        (0.01, 4.0, 10**4, 1e-5, 0.9468668, 1.0355),
+        (256 / 60000, 1.1, 3515, 1e-5, 1.1337062, 1.2812),
+        (0.001, 0.6, 10**5, 1e-5, 6.1128252, 6.8726),
+        (1.0, 5.0, 100, 1e-5, 9.9972561, 10.7255),
+        (1.0, 5.0, 100, 1e-5, 10.7245, 10.726),
+        (0.5, 2.0, 1000, 1e-5, 67.168374, 70.96),
+        (1e-6, 0.5, 10**6, 1e-5, 0.025, 1.541),
+        (0.001, 50.0, 10, 1e-5, 0.0, 0.001),
+        (0.01, 10.0, 100, 1e-5, 0.0, 0.0320),
+        (1024 / 50000, 1.54, 1464, 1e-5, 2.38629, 2.6083),
+        (0.2, 3.0, 50, 1 / 48000, 2.16895, 2.1693),
+        (0.125, 0.8, 1000, 1e-6, 56.725950, 60.75),
+        (0.2, 1.0, 10, 1e-5, 4.984213, 5.7564),
+        (0.00033, 4.0, 10**4, 1.1e-18, 0.0672136, 0.1457),
+        (80 / 1000, 1.0, 100, 1e-5, 5.61342, 6.3510),
+        (256 / 60000, 1.1, 14063, 1e-5, 2.38169, 2.5972),
+        (256 / 60000, 1.1, 14063, 1e-7, 2.98429, 3.1854),
+        (256 / 60000, 1.26304 + 0.001, 3515, 1e-5, 0.99, 1.0),
+        (256 / 60000, 0.57124 + 0.001, 3515, 1e-5, 7.9, 8.0),
+        (0.01, 0.05, 10, 1e-5, 635.87, 787.0),
+        (0.01, 50.0, 1, 1e-5, 0.00025549499805, 0.00033854),
+    ],
+)
+def test_known_cases(q, sigma, steps, delta, low, high):
+    """Between the tight value, or what is known of it, and what other Rényi accountants reach at their best."""
+    assert low <= rdp.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon <= high
+
+
+def test_no_floor_at_small_epsilon():
+    """Orders that end at 63 cannot certify less than 0.103 at delta = 1e-5."""
+    found = rdp.epsilon(q=1.0, sigma=238.185, steps=60, delta=1e-5)
+    assert 0.1 <= found.epsilon <= 0.115
+    assert found.order > 63.0
+    assert rdp.epsilon(q=0.01, sigma=10.0, steps=1, delta=1e-5).epsilon < 0.01
+
+
+def test_the_order_list_of_a_known_bug():
+    """An order of 1 + 1e-8 has a tiny divergence; that does not make epsilon zero."""
+    orders = np.concatenate([[1.0 + 1e-8], 1.0 + np.arange(1, 101) / 10.0, np.arange(12.0, 64.0)])
+    curve = rdp.subsampled_gaussian(orders, q=105 / 100000, sigma=1.0)
+    assert rdp.conversion_improved(orders, rdp=curve, delta=1e-3).min() == pytest.approx(0.2548, abs=5e-5)
+    assert 0.0 < rdp.epsilon(q=105 / 100000, sigma=1.0, steps=1, delta=1e-3).epsilon < 0.2549
+
+
+def test_no_steps_no_sample_no_noise():
+    common = {"q": 0.01, "sigma": 1.0, "steps": 10, "delta": 1e-5}
+    assert rdp.epsilon(**{**common, "steps": 0}).epsilon == 0.0
+    assert rdp.epsilon(**{**common, "steps": 0}).order is None
+    assert rdp.epsilon(**{**common, "q": 0.0}).epsilon == 0.0
+    assert rdp.epsilon(**{**common, "sigma": 0.0}).epsilon == math.inf
+    assert rdp.epsilon(**{**common, "delta": 0.0}).epsilon == math.inf
+    assert rdp.epsilon(**{**common, "sigma": 0.0, "q": 1e-6}).epsilon == 0.0
+    assert rdp.epsilon(**{**common, "delta": 1.0}).epsilon == 0.0
+    assert rdp.epsilon(**{**common, "delta": 0.5}).epsilon == 0.0
+
+
+def test_the_search_ends_inside_its_grid():
+    """At the found order the curve is lower than at twice and half its distance from 1, however far out."""
+    for q, sigma, steps in [(0.5, 0.3, 10**6), (0.5, 0.05, 10**6), (0.01, 200.0, 1), (1.0, 1e4, 1), (0.9, 0.02, 10**9)]:
+        found = rdp.epsilon(q=q, sigma=sigma, steps=steps, delta=1e-5)
+        for factor in (0.5, 0.99, 1.01, 2.0):
+            order = 1.0 + factor * (found.order - 1.0)
+            total = steps * rdp.subsampled_gaussian(order, q=q, sigma=sigma)
+            assert rdp.conversion_improved(order, rdp=total, delta=1e-5) >= found.epsilon * (1.0 - 1e-5)
+    assert rdp.epsilon(q=0.5, sigma=0.05, steps=10**6, delta=1e-5).order < 1.0 + 1.0 / 64.0
+    assert rdp.epsilon(q=0.01, sigma=200.0, steps=1, delta=1e-5).order > 513.0
+
+
+def test_never_above_the_lectures_accountant():
+    for q, sigma, steps in itertools.product((1e-4, 0.01, 0.3, 1.0), (0.4, 1.0, 6.0), (1, 100, 10**5)):
+        mine = rdp.epsilon(q=q, sigma=sigma, steps=steps, delta=1e-5)
+        assert mine.epsilon <= moments.epsilon(q=q, sigma=sigma, steps=steps, delta=1e-5).epsilon
+
+
+# ---- many numbers of steps ----
+
+
+@pytest.mark.parametrize(("q", "sigma"), [(0.01, 4.0), (256 / 60000, 1.1), (0.001, 0.6), (1.0, 5.0), (0.01, 50.0)])
+def test_curve_agrees_with_single_values(q, sigma):
+    steps = np.concatenate([np.arange(0, 1000, 50), np.geomspace(1000, 1e6, 20).astype(int)]).reshape(2, 20)
+    found = rdp.epsilon_curve(q=q, sigma=sigma, steps=steps, delta=1e-5)
+    single = [rdp.epsilon(q=q, sigma=sigma, steps=int(t), delta=1e-5).epsilon for t in steps.reshape(-1)]
+    np.testing.assert_allclose(found.reshape(-1), single, rtol=1e-4)
+    many = np.arange(10, 10010, 10)
+    found_many = rdp.epsilon_curve(q=q, sigma=sigma, steps=many, delta=1e-5)
+    for i in range(0, 1000, 77):
+        one = rdp.epsilon(q=q, sigma=sigma, steps=int(many[i]), delta=1e-5).epsilon
+        assert found_many[i] == pytest.approx(one, rel=1e-4)
+    assert found.shape == (2, 20)
+    assert found[0, 0] == 0.0
+    assert (np.diff(found.reshape(-1)) > 0.0).all()
+
+
+def test_curve_shares_its_moments(monkeypatch):
+    """What makes it fast: a thousand numbers of steps cost as many moments as some twenty searches."""
+    asked = []
+
+    def counting(lam, *arguments):
+        asked.append(lam.size)
+        return original(lam, *arguments)
+
+    original = rdp.log_moments
+    monkeypatch.setattr(rdp, "log_moments", counting)
+    rdp.epsilon(q=0.01, sigma=4.0, steps=10, delta=1e-5)
+    one = sum(asked)
+    asked.clear()
+    rdp.epsilon_curve(q=0.01, sigma=4.0, steps=np.arange(1, 1001), delta=1e-5)
+    assert 20 < one < 200
+    assert sum(asked) < 30 * one
+
+
+def test_curve_simple_cases():
+    common = {"q": 0.01, "sigma": 1.0, "delta": 1e-5}
+    assert rdp.epsilon_curve(**common, steps=0) == 0.0
+    assert rdp.epsilon_curve(**common, steps=7) == rdp.epsilon(**common, steps=7).epsilon
+    assert rdp.epsilon_curve(**{**common, "sigma": 0.0}, steps=[0, 1]).tolist() == [0.0, math.inf]
+    assert rdp.epsilon_curve(**{**common, "delta": 0.0}, steps=[0, 1]).tolist() == [0.0, math.inf]
+    assert rdp.epsilon_curve(**{**common, "q": 0.0}, steps=[0, 1]).tolist() == [0.0, 0.0]
+    assert rdp.epsilon_curve(**common, steps=[]).shape == (0,)
+
+
+def test_line_is_the_improved_conversion():
+    lam = np.geomspace(1e-6, 1e6, 50)
+    slope, intercept = _order_search.line(lam, lam**2, 10.0)
+    right = rdp.conversion_improved(1.0 + lam, rdp=3.0 * lam, delta=math.exp(-10.0))
+    np.testing.assert_allclose(np.maximum(0.0, 3.0 * slope + intercept), right, rtol=1e-8)
+    assert (3.0 * slope + intercept > 3.0 * lam + np.log1p(-1.0 / (1.0 + lam)) + (10.0 - np.log1p(lam)) / lam).all()
+
+
+# ---- general mechanisms on a sample ----
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
+@pytest.mark.parametrize("q", [1e-6, 0.01, 0.3, 0.9])
+def test_poisson_bounds_enclose_the_gaussian(q, sigma):
+    for order in (2, 3, 7, 40, 300):
+        exact = float(rdp.subsampled_gaussian(order, q=q, sigma=sigma))
+        lower = rdp.poisson_subsampled_lower(order, q=q, rdp=lambda size: size / (2.0 * sigma**2))
+        upper = rdp.poisson_subsampled_upper(order, q=q, rdp=lambda size: size / (2.0 * sigma**2))
+        assert lower == pytest.approx(exact, rel=1e-10), "for Gaussian noise the lower bound is attained"
+        assert exact <= upper * (1.0 + 1e-10)
+        assert upper <= order / (2.0 * sigma**2)
+        assert upper <= (lower + math.log(3.0) / (order - 1)) * (1.0 + 1e-12)
+
+
+def test_poisson_bound_holds_for_random_mechanisms():
+    """Any two laws on three outputs, with and without the record; both directions on the sample."""
+    rng = np.random.default_rng(7)
+    for _ in range(2000):
+        p, other = rng.dirichlet(np.full(3, 10 ** rng.uniform(-0.5, 1.0)), size=2)
+        p, other = (p + 1e-4) / (1 + 3e-4), (other + 1e-4) / (1 + 3e-4)
+        q, order = rng.uniform(), int(rng.integers(2, 9))
+        sampled = (1.0 - q) * other + q * p
+        upper = rdp.poisson_subsampled_upper(order, q=q, rdp=lambda size, p=p, o=other: max(0.0, both_ways(size, p, o)))
+        assert both_ways(order, sampled, other) <= upper * (1.0 + 1e-9) + 1e-14
+        lower = rdp.poisson_subsampled_lower(
+            order, q=q, rdp=lambda size, p=p, o=other: max(0.0, divergence(size, p, o))
+        )
+        assert lower == pytest.approx(divergence(order, sampled, other), rel=1e-8, abs=1e-13)
+
+
+@pytest.mark.parametrize("q", [0.01, 0.2, 0.7])
+@pytest.mark.parametrize("sigma", [0.7, 2.0, 10.0])
+def test_without_replacement_covers_a_gaussian_pair(q, sigma):
+    """A record +1 replaced by -1 among zeros: sensitivity 2, and a mixture with N(0, .) in both datasets."""
+    x = np.linspace(-60.0 * sigma - 60.0, 60.0 * sigma + 60.0, 200_001)
+    density = [np.exp(-((x - c) ** 2) / (2.0 * sigma**2)) / (sigma * math.sqrt(2.0 * math.pi)) for c in (-1, 0, 1)]
+    with np.errstate(under="ignore"):
+        up = np.maximum((1.0 - q) * density[1] + q * density[2], 1e-300)
+        down = np.maximum((1.0 - q) * density[1] + q * density[0], 1e-300)
+        for order in (2, 3, 8):
+            log_terms = order * np.log(up) + (1.0 - order) * np.log(down)
+            exact = math.log(np.exp(log_terms).sum() * (x[1] - x[0])) / (order - 1)
+            upper = rdp.without_replacement_upper(order, q=q, rdp=lambda size: size * 4.0 / (2.0 * sigma**2))
+            add_remove = float(rdp.subsampled_gaussian(order, q=q, sigma=sigma))
+            assert add_remove < exact <= upper
+
+
+@pytest.mark.parametrize("q", [0.001, 0.1, 0.5, 0.99])
+def test_without_replacement_covers_randomized_response(q):
+    """Randomized response to "is x* in the sample?", where D' has another record instead of x*."""
+    for epsilon in (0.05, 1.0, 3.0):
+        truth = 1.0 / (1.0 + math.exp(-epsilon))
+        never = np.array([1.0 - truth, truth])
+        sampled = q * never[::-1] + (1.0 - q) * never
+        for order in (2, 3, 10):
+            upper = rdp.without_replacement_upper(
+                order, q=q, rdp=lambda size, e=epsilon: float(rdp.randomized_response(size, epsilon=e))
+            )
+            assert both_ways(order, sampled, never) <= upper
+            assert upper <= rdp.randomized_response(order, epsilon=epsilon)
+
+
+@pytest.mark.parametrize(
+    "bound", [rdp.poisson_subsampled_upper, rdp.poisson_subsampled_lower, rdp.without_replacement_upper]
+)
+def test_sampling_bounds_at_the_ends(bound):
+    def curve(order):
+        return order / 8.0
+
+    assert bound(5, q=0.0, rdp=curve) == 0.0
+    assert bound(5, q=1.0, rdp=curve) == 5.0 / 8.0
+    values = [bound(5, q=q, rdp=curve) for q in np.linspace(0.0, 1.0, 21)]
+    assert (np.diff(values) >= 0.0).all()
+    assert bound(400, q=0.1, rdp=lambda order: 1e300) == pytest.approx(1e300)
+    assert 0.0 < bound(2, q=1e-12, rdp=curve) < 1e-22
+
+
+def test_bounds_of_a_mechanism_that_reveals_nothing():
+    for order in (2, 9):
+        assert rdp.poisson_subsampled_lower(order, q=0.3, rdp=lambda size: 0.0) == 0.0
+        assert rdp.poisson_subsampled_upper(order, q=0.3, rdp=lambda size: 0.0) == 0.0
+        assert rdp.without_replacement_upper(order, q=0.3, rdp=lambda size: 0.0) == 0.0

@@ -1,0 +1,889 @@
+"""dpml.data: the shipped subset, the real download path against a server on this machine, neighbours."""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import functools
+import gzip
+import hashlib
+import http.server
+import io
+import os
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpml import data
+from dpml.data import _published, _readers
+
+ROOT = Path(__file__).resolve().parents[2]
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+NAMES = tuple(file.name for file in _published.FASHION_MNIST.files)
+debian = pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's package dataset-fashion-mnist is not here")
+LOADERS = (data.fashion_mnist, data.mnist, data.emnist_letters, data.cifar10)
+
+
+# The workshop: no host but this one, an empty data folder, small files with known checksums, servers
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    """An empty data folder, no system folder, a mirror whose port is closed, and no way out of the machine."""
+    connect, lookup = socket.socket.connect, socket.getaddrinfo
+
+    def local_connect(self, address):
+        assert address[0] in ("127.0.0.1", "::1"), f"a test reached for {address}"
+        return connect(self, address)
+
+    def local_lookup(host, *args, **kwargs):
+        assert host in ("127.0.0.1", "::1"), f"a test asked for the address of {host}"
+        return lookup(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket.socket, "connect", local_connect)
+    monkeypatch.setattr(socket, "getaddrinfo", local_lookup)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("DPML_DATA_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setattr(_published, "FASHION_MNIST", _published.FASHION_MNIST._replace(system=()))
+    return tmp_path / "cache"
+
+
+def listing(folder):
+    """Every file under `folder`, hidden and temporary ones included."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder and notes what was asked for."""
+
+    def log_message(self, *args):
+        self.server.log.append(self.path)
+
+
+class Faulty(Quiet):
+    """A server with a fault; `fault` gets the handler and the content of the file that was asked for."""
+
+    def __init__(self, *args, fault, only, **kwargs):
+        self.fault, self.only = fault, only
+        super().__init__(*args, **kwargs)
+
+    def do_GET(self):
+        if self.only in self.path:
+            self.fault(self, Path(self.translate_path(self.path)).read_bytes())
+        else:
+            super().do_GET()
+
+    def head(self, length):
+        self.send_response(200)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+
+@contextlib.contextmanager
+def serving(folder, handler=Quiet, **kwargs):
+    """Yield (address, log) of a server for `folder` on this machine."""
+    make = functools.partial(handler, directory=str(folder), **kwargs)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), make) as server:
+        server.log = []
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", server.log
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def idx(array):
+    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def small_images(seed=0):
+    rng = np.random.default_rng(seed)
+    return data.Images(
+        rng.integers(0, 256, (40, 28, 28), dtype=np.uint8),
+        rng.integers(0, 10, 40, dtype=np.uint8),
+        rng.integers(0, 256, (12, 28, 28), dtype=np.uint8),
+        rng.integers(0, 10, 12, dtype=np.uint8),
+    )
+
+
+def equal(left, right):
+    return all(a.dtype == b.dtype == np.uint8 and np.array_equal(a, b) for a, b in zip(left, right, strict=True))
+
+
+def publish(monkeypatch, source_name, contents):
+    """Make these the published files of a source: one bytes object, or a tuple of accepted forms, each."""
+    files = []
+    for name, forms in contents.items():
+        forms = forms if isinstance(forms, tuple) else (forms,)
+        files.append(_published.File(name, tuple(hashlib.sha256(form).hexdigest() for form in forms)))
+    source = getattr(_published, source_name)._replace(files=tuple(files))
+    monkeypatch.setattr(_published, source_name, source)
+    return source
+
+
+def fill(folder, contents):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """A small Fashion-MNIST: its arrays, its files by name, and a mirror's folder that holds them."""
+    images = small_images()
+    contents = {name: gzip.compress(idx(array), mtime=0) for name, array in zip(NAMES, images, strict=True)}
+    publish(monkeypatch, "FASHION_MNIST", contents)
+    fill(tmp_path / "mirror" / "fashion-mnist", contents)
+    return images, contents, tmp_path / "mirror"
+
+
+def refusal(loader=data.fashion_mnist, *args):
+    """The message of DataUnavailable: one paragraph."""
+    with pytest.raises(data.DataUnavailable) as caught:
+        loader(*args)
+    message = str(caught.value)
+    assert message and "\n" not in message
+    assert isinstance(caught.value, OSError)
+    return message
+
+
+# The subset
+
+
+def test_subset_is_balanced_and_carries_its_checksum():
+    subset = data.fashion_mnist_subset()
+    assert [array.shape for array in subset] == [(10000, 28, 28), (10000,), (2000, 28, 28), (2000,)]
+    assert all(array.dtype == np.uint8 for array in subset)
+    assert np.bincount(subset.train_labels).tolist() == [1000] * 10
+    assert np.bincount(subset.test_labels).tolist() == [200] * 10
+    assert subset.train_images.min() == 0 and subset.train_images.max() == 255
+    checksum = hashlib.sha256((_published.SUBSET_FOLDER / "subset.npz").read_bytes()).hexdigest()
+    assert checksum in (_published.SUBSET_FOLDER / "README.md").read_text(encoding="utf-8")
+    assert _published.SUBSET.sha256 == (checksum,)
+    licence = (_published.SUBSET_FOLDER / "LICENSE").read_text(encoding="utf-8")
+    assert "2017 Zalando SE" in licence and "THE SOFTWARE IS PROVIDED" in licence
+
+
+def test_subset_shows_clothes_that_its_labels_name():
+    # Trousers (1) and ankle boots (9) differ so much that the nearest of the two mean images tells them apart.
+    subset = data.fashion_mnist_subset()
+    assert data.FASHION_CLASSES[1] == "Trouser" and data.FASHION_CLASSES[9] == "Ankle boot"
+    means = [subset.train_images[subset.train_labels == label].mean(axis=0) for label in (1, 9)]
+    for right, label in enumerate((1, 9)):
+        images = subset.test_images[subset.test_labels == label].astype(float)
+        distances = [((images - mean) ** 2).sum(axis=(1, 2)) for mean in means]
+        assert (np.argmin(distances, axis=0) == right).mean() > 0.97
+
+
+def test_subset_is_a_fresh_copy():
+    first = data.fashion_mnist_subset()
+    kept = first.train_images[0].copy()
+    first.train_images[:] = 7
+    assert np.array_equal(data.fashion_mnist_subset().train_images[0], kept)
+
+
+def test_subset_altered_or_missing(monkeypatch, tmp_path):
+    whole = (_published.SUBSET_FOLDER / "subset.npz").read_bytes()
+    monkeypatch.setattr(_published, "SUBSET_FOLDER", tmp_path)
+    assert str(tmp_path / "subset.npz") in refusal(data.fashion_mnist_subset)
+    for broken in (whole[:-1], whole.replace(b"\x00", b"\x01", 1), b""):
+        (tmp_path / "subset.npz").write_bytes(broken)
+        assert _published.SUBSET.sha256[0] in refusal(data.fashion_mnist_subset)
+
+
+@debian
+def test_subset_is_the_first_of_each_class_of_the_full_set():
+    full, subset = data.fashion_mnist(DEBIAN), data.fashion_mnist_subset()
+    assert [array.shape for array in full] == [(60000, 28, 28), (60000,), (10000, 28, 28), (10000,)]
+    assert np.bincount(full.train_labels).tolist() == [6000] * 10
+    assert np.array_equal(subset.train_images[0], full.train_images[0])
+    for images, labels, all_images, all_labels, per_class in (
+        (subset.train_images, subset.train_labels, full.train_images, full.train_labels, 1000),
+        (subset.test_images, subset.test_labels, full.test_images, full.test_labels, 200),
+    ):
+        seen, kept = [0] * 10, []
+        for position, label in enumerate(all_labels.tolist()):
+            if seen[label] < per_class:
+                seen[label] += 1
+                kept.append(position)
+        assert np.array_equal(labels, all_labels[kept])
+        assert np.array_equal(images, all_images[kept])
+
+
+@debian
+def test_the_script_makes_the_same_bytes_again():
+    command = [sys.executable, "-W", "error", "-m", "experiments.make_fashion_subset", "--check"]
+    done = subprocess.run(
+        [*command, "--folder", str(DEBIAN)], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+    )
+    # Another zlib may pack the images otherwise; what must not happen is other images.
+    assert "the same bytes" in done.stdout or "the same images" in done.stdout, done.stdout + done.stderr
+    assert (done.returncode == 0) == ("the same bytes" in done.stdout)
+
+
+# The full sets: downloads that work
+
+
+def test_download_then_cache(monkeypatch, cache, small):
+    images, contents, mirror = small
+    with serving(mirror) as (address, log):
+        monkeypatch.setenv("DPML_DATA_URL", address + "/")
+        assert equal(data.fashion_mnist(), images)
+        assert log == [f"/fashion-mnist/{name}" for name in NAMES]
+        assert listing(cache) == sorted(f"fashion-mnist/{name}" for name in NAMES)
+        assert equal(data.fashion_mnist(), images)
+        assert len(log) == 4, "the second call asks the data folder, not the server"
+    umask = os.umask(0)
+    os.umask(umask)
+    for name, content in contents.items():
+        path = cache / "fashion-mnist" / name
+        assert path.read_bytes() == content
+        if sys.platform != "win32":
+            assert path.stat().st_mode & 0o777 == 0o666 & ~umask, "like any file you make, not private"
+    assert equal(data.fashion_mnist(), images), "and works without a server"
+
+
+def test_without_the_variable_the_files_go_to_the_home_folder(monkeypatch, cache, small, tmp_path):
+    monkeypatch.delenv("DPML_DATA")
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    with serving(small[2]) as (address, _):
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        assert equal(data.fashion_mnist(), small[0])
+    assert listing(tmp_path / "home") == sorted(f".cache/dpml/fashion-mnist/{name}" for name in NAMES)
+    assert not cache.exists()
+
+
+def test_the_second_published_address_serves_when_the_first_does_not(monkeypatch, cache, small, tmp_path):
+    monkeypatch.delenv("DPML_DATA_URL")
+    with serving(small[2]) as (address, log):
+        urls = (f"{address}/nothing-here/", f"{address}/fashion-mnist/")
+        monkeypatch.setattr(_published, "FASHION_MNIST", _published.FASHION_MNIST._replace(urls=urls))
+        assert equal(data.fashion_mnist(), small[0])
+        assert len(log) == 12  # for each file the refused request, the server's note of the refusal, the answer
+        monkeypatch.setenv("DPML_DATA", str(tmp_path / "other"))
+        urls = (f"{address}/nothing-here/", f"{address}/nor-here/")
+        monkeypatch.setattr(_published, "FASHION_MNIST", _published.FASHION_MNIST._replace(urls=urls))
+        message = refusal()
+        assert all(f"{url} answered 404" in message for url in urls)
+    assert listing(tmp_path / "other") == []
+
+
+def test_order_of_the_places(monkeypatch, cache, tmp_path):
+    # Four forms of the set, all accepted, one in each place: what comes tells where it came from.
+    forms = [small_images(seed) for seed in range(4)]
+    packed = [
+        {name: gzip.compress(idx(array), mtime=0) for name, array in zip(NAMES, form, strict=True)} for form in forms
+    ]
+    publish(monkeypatch, "FASHION_MNIST", {name: tuple(one[name] for one in packed) for name in NAMES})
+    system = tmp_path / "system"
+    monkeypatch.setattr(_published, "FASHION_MNIST", _published.FASHION_MNIST._replace(system=(system,)))
+    given = tmp_path / "given"
+    fill(tmp_path / "mirror" / "fashion-mnist", packed[3])
+    given.mkdir()
+    with serving(tmp_path / "mirror") as (address, _):
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        assert equal(data.fashion_mnist(given), forms[3])
+        fill(cache / "fashion-mnist", packed[2])
+        assert equal(data.fashion_mnist(given), forms[2])
+        fill(system, packed[1])
+        assert equal(data.fashion_mnist(given), forms[1])
+        fill(given / "fashion-mnist", packed[0])
+        assert equal(data.fashion_mnist(folder=str(given)), forms[0])
+        assert equal(data.fashion_mnist(), forms[1])
+        fill(given, packed[2])
+        assert equal(data.fashion_mnist(given), forms[2])
+
+
+@debian
+def test_real_files_through_the_real_download(monkeypatch, cache, tmp_path):
+    # Debian's gzip headers lack the name and the time. Put back, the files have the published checksums:
+    # MD5 as printed by the publisher, SHA-256 as in the module. So Debian's content is the publisher's.
+    published = {
+        "train-images-idx3-ubyte.gz": (1504176606, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        "train-labels-idx1-ubyte.gz": (1504176606, "25c81989df183df01b3e8a0aad5dffbe"),
+        "t10k-images-idx3-ubyte.gz": (1504176627, "bef4ecab320f06d8554ea6380940ec79"),
+        "t10k-labels-idx1-ubyte.gz": (1504176627, "bb300cfdad3c16e7a12a480ee83cd310"),
+    }
+    folder = tmp_path / "mirror" / "fashion-mnist"
+    folder.mkdir(parents=True)
+    for file in _published.FASHION_MNIST.files:
+        seconds, md5 = published[file.name]
+        short = (DEBIAN / file.name).read_bytes()
+        name = file.name.removesuffix(".gz").encode() + b"\0"
+        whole = b"\x1f\x8b\x08\x08" + struct.pack("<I", seconds) + short[8:10] + name + short[10:]
+        assert hashlib.md5(whole).hexdigest() == md5
+        assert hashlib.sha256(whole).hexdigest() == file.sha256[0]
+        (folder / file.name).write_bytes(whole)
+    with serving(tmp_path / "mirror") as (address, _):
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        downloaded = data.fashion_mnist()
+    assert listing(cache) == sorted(f"fashion-mnist/{name}" for name in NAMES)
+    assert equal(downloaded, data.fashion_mnist(DEBIAN))
+
+
+@debian
+def test_debians_folder_serves_as_a_classroom_mirror(monkeypatch, cache):
+    with serving(DEBIAN.parent) as (address, _):
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        assert len(data.fashion_mnist().train_images) == 60000
+    assert listing(cache) == sorted(f"fashion-mnist/{name}" for name in NAMES)
+
+
+# The full sets: downloads that fail
+
+
+def truncated(handler, content):
+    handler.head(len(content) - 100)
+    handler.wfile.write(content[:-100])
+
+
+def altered(handler, content):
+    handler.head(len(content))
+    handler.wfile.write(content[:-1] + bytes((content[-1] ^ 1,)))
+
+
+def dies_halfway(handler, content):
+    handler.head(len(content))
+    handler.wfile.write(content[: len(content) // 2])
+    handler.wfile.flush()
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def login_page(handler, content):
+    handler.head(17)
+    handler.wfile.write(b"<html>Hello</html>"[:17])
+
+
+def empty(handler, content):
+    handler.head(0)
+
+
+def error_500(handler, content):
+    handler.send_error(500)
+
+
+FAULTS = {
+    truncated: "checksum",
+    altered: "checksum",
+    login_page: "checksum",
+    empty: "checksum",
+    dies_halfway: "broke off",
+    error_500: "answered 500",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("position", [0, 2])
+def test_a_failed_download_leaves_nothing_half_written(monkeypatch, cache, small, fault, position):
+    images, contents, mirror = small
+    with serving(mirror, Faulty, fault=fault, only=NAMES[position]) as (address, _):
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        message = refusal()
+    assert FAULTS[fault] in message and address in message
+    whole, absent = NAMES[:position], NAMES[position:]
+    assert listing(cache) == sorted(f"fashion-mnist/{name}" for name in whole)
+    assert not [path for path in cache.rglob("*") if path.is_dir() and path != cache / "fashion-mnist"]
+    for name in absent:
+        assert f"{name} (sha256 {hashlib.sha256(contents[name]).hexdigest()})" in message
+    assert not any(name in message for name in whole), "only what is missing is asked for"
+    with serving(mirror) as (address, log):  # and the next call goes on from there
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        assert equal(data.fashion_mnist(), images)
+        assert log == [f"/fashion-mnist/{name}" for name in absent]
+
+
+def test_an_interrupted_download_leaves_nothing_half_written(monkeypatch, cache, small):
+    def interrupt(handler, content):
+        handler.head(len(content))
+        handler.wfile.write(content[: len(content) // 2])
+        handler.wfile.flush()
+        half_written.extend(listing(cache))
+        _thread.interrupt_main()  # what Ctrl-C does
+        with contextlib.suppress(OSError):  # a trickle wakes the reader, until it hangs up
+            for byte in content[len(content) // 2 : -1][:500]:
+                handler.wfile.write(bytes((byte,)))
+                handler.wfile.flush()
+                time.sleep(0.01)
+
+    half_written = []
+    with serving(small[2], Faulty, fault=interrupt, only=NAMES[0]) as (address, _):
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        with pytest.raises(KeyboardInterrupt):
+            data.fashion_mnist()
+    assert len(half_written) == 1 and NAMES[0] not in half_written[0], "it has a temporary name until it is whole"
+    assert list(cache.rglob("*")) == [cache / "fashion-mnist"], "no temporary folder either"
+
+
+def test_offline(cache, small):
+    message = refusal()
+    assert "Fashion-MNIST" in message and "no connection to http://127.0.0.1:" in message
+    assert str(cache / "fashion-mnist") in message and "folder=" in message
+    for file in _published.FASHION_MNIST.files:
+        assert f"{file.name} (sha256 {file.sha256[0]})" in message
+    assert all(url in message for url in _published.FASHION_MNIST.urls)
+    assert listing(cache) == []
+    with pytest.raises(data.DataUnavailable) as caught:
+        data.fashion_mnist()
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__, "one error, not a chain of them"
+
+
+@pytest.mark.parametrize(
+    ("loader", "name"),
+    [(data.mnist, "t10k"), (data.emnist_letters, "gzip.zip"), (data.cifar10, "cifar-10-python.tar.gz")],
+)
+def test_offline_the_other_sets(cache, loader, name):
+    assert name in refusal(loader)
+    assert listing(cache) == []
+
+
+def test_a_damaged_file_in_the_data_folder(monkeypatch, cache, small):
+    images, contents, mirror = small
+    fill(cache / "fashion-mnist", contents)
+    bad = cache / "fashion-mnist" / NAMES[1]
+    bad.write_bytes(contents[NAMES[1]][:-1])
+    assert f"{bad} is damaged" in refusal()
+    assert bad.read_bytes() == contents[NAMES[1]][:-1], "a failed download leaves the old file as it is"
+    with serving(mirror) as (address, log):
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        assert equal(data.fashion_mnist(), images)
+        assert log == [f"/fashion-mnist/{NAMES[1]}"]
+    assert listing(cache) == sorted(f"fashion-mnist/{name}" for name in NAMES)
+
+
+def test_a_damaged_file_in_the_given_folder(cache, small, tmp_path):
+    fill(tmp_path / "given", small[1])
+    bad = tmp_path / "given" / NAMES[2]
+    bad.write_bytes(b"something else")
+    message = refusal(data.fashion_mnist, tmp_path / "given")
+    assert str(bad) in message and hashlib.sha256(b"something else").hexdigest() in message
+    assert _published.FASHION_MNIST.files[2].sha256[0] in message
+    fill(tmp_path / "given" / "fashion-mnist", small[1])
+    assert equal(data.fashion_mnist(tmp_path / "given"), small[0]), "the whole one in the subfolder serves"
+    for name in (NAMES[0], f"fashion-mnist/{NAMES[0]}"):
+        (tmp_path / "given" / name).unlink()
+    message = refusal(data.fashion_mnist, tmp_path / "given")
+    assert NAMES[0] in message and "is damaged" not in message, "what has a whole twin is no reason"
+
+
+def test_unpacked_files_serve_too(monkeypatch, cache, small, tmp_path):
+    images, contents, _ = small
+    raw = {name: gzip.decompress(content) for name, content in contents.items()}
+    packed = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    files = tuple(_published.File(name, (packed[name],), hashlib.sha256(raw[name]).hexdigest()) for name in raw)
+    monkeypatch.setattr(_published, "MNIST", _published.MNIST._replace(files=files))
+    folder = tmp_path / "raw"
+    fill(folder, {name.removesuffix(".gz"): content for name, content in raw.items()})
+    assert equal(data.mnist(folder), images)
+    bad = folder / NAMES[0].removesuffix(".gz")
+    bad.write_bytes(raw[NAMES[0]][:-1])
+    message = refusal(data.mnist, folder)
+    assert f"{bad} is not the MNIST file" in message and f"expected {files[0].unpacked}." in message
+    fill(folder, {NAMES[0]: contents[NAMES[0]]})
+    assert equal(data.mnist(folder), images), "the packed one serves instead"
+
+
+def test_the_checksums_of_unpacked_files():
+    """Each set of IDX files has one for every file; those of Fashion-MNIST are checked where Debian's package is."""
+    for source in (_published.FASHION_MNIST, _published.MNIST):
+        assert all(len(file.unpacked) == 64 for file in source.files)
+    if DEBIAN.is_dir():
+        for file in _published.FASHION_MNIST.files:
+            content = gzip.decompress((DEBIAN / file.name).read_bytes())
+            assert hashlib.sha256(content).hexdigest() == file.unpacked
+
+
+@pytest.mark.parametrize("package", ["pooch", "tqdm"])
+def test_a_missing_package_is_named(monkeypatch, cache, small, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    message = refusal()
+    assert f"the Python package {package} is not installed" in message
+    assert str(cache / "fashion-mnist") in message
+    fill(cache / "fashion-mnist", small[1])
+    assert equal(data.fashion_mnist(), small[0]), "files that are here need no package"
+
+
+def test_a_data_folder_that_cannot_be_written(monkeypatch, small, tmp_path):
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    monkeypatch.setenv("DPML_DATA", str(tmp_path / "file"))
+    with serving(small[2]) as (address, _):
+        monkeypatch.setenv("DPML_DATA_URL", address)
+        assert "cannot be written" in refusal()
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/", "file:///tmp", "127.0.0.1:8000"])
+def test_a_mirror_has_a_web_address(monkeypatch, small, address):
+    monkeypatch.setenv("DPML_DATA_URL", address)
+    with pytest.raises(ValueError, match=r"DPML_DATA_URL must start with http:// or https://, got "):
+        data.fashion_mnist()
+
+
+# What is in the files. Here each file has the checksum that is asked for, so the reader itself must refuse.
+
+
+def raw_header(*numbers):
+    return b"".join(struct.pack(">I", number) for number in numbers)
+
+
+PIXELS = bytes(2 * 28 * 28)
+BROKEN_IDX = {
+    "magic of labels": gzip.compress(raw_header(0x801, 2) + PIXELS),
+    "type int32": gzip.compress(raw_header(0xC03, 2, 28, 28) + PIXELS),
+    "first bytes": gzip.compress(raw_header(0x01000803, 2, 28, 28) + PIXELS),
+    "no header": gzip.compress(b""),
+    "half a header": gzip.compress(raw_header(0x803, 2)),
+    "another shape": gzip.compress(raw_header(0x803, 2, 14, 56) + PIXELS),
+    "no record": gzip.compress(raw_header(0x803, 0, 28, 28)),
+    "too short": gzip.compress(raw_header(0x803, 2, 28, 28) + PIXELS[:-1]),
+    "too long": gzip.compress(raw_header(0x803, 2, 28, 28) + PIXELS + b"\0"),
+    "huge": gzip.compress(raw_header(0x803, 2**32 - 1, 28, 28) + PIXELS),
+    "truncated gzip": gzip.compress(raw_header(0x803, 2, 28, 28) + PIXELS)[:-9],
+    "not gzip": raw_header(0x803, 2, 28, 28) + PIXELS,
+    "empty": b"",
+    "altered gzip": gzip.compress(raw_header(0x803, 2, 28, 28) + PIXELS)[:-8] + b"12345678",
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN_IDX)
+def test_a_broken_idx_file_is_named(monkeypatch, small, cache, fault):
+    contents = small[1] | {NAMES[2]: BROKEN_IDX[fault]}
+    publish(monkeypatch, "FASHION_MNIST", contents)
+    fill(cache / "fashion-mnist", contents)
+    assert str(cache / "fashion-mnist" / NAMES[2]) in refusal()
+
+
+def test_labels_must_match_images(monkeypatch, small, cache):
+    for labels in (np.zeros(11, np.uint8), np.full(12, 10, np.uint8)):
+        contents = small[1] | {NAMES[3]: gzip.compress(idx(labels), mtime=0)}
+        publish(monkeypatch, "FASHION_MNIST", contents)
+        fill(cache / "fashion-mnist", contents)
+        assert "one label from 0 to 9 for each image" in refusal()
+
+
+def test_mnist_reads_its_own_files(monkeypatch, cache):
+    images = small_images(5)
+    contents = {name: gzip.compress(idx(array)) for name, array in zip(NAMES, images, strict=True)}
+    publish(monkeypatch, "MNIST", contents)
+    fill(cache / "mnist", contents)
+    assert equal(data.mnist(), images)
+
+
+def emnist_zip(images, labels, *, leave_out=None):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for part in ("train", "test"):
+            for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
+                name = f"gzip/emnist-letters-{part}-{kind}-ubyte.gz"
+                if name != leave_out:
+                    archive.writestr(name, gzip.compress(idx(array)))
+    return out.getvalue()
+
+
+def test_emnist_letters_stand_upright(monkeypatch, cache):
+    upright = np.zeros((26, 28, 28), np.uint8)
+    upright[:, 4, 6:20] = 255  # a bar across the top, as in T
+    upright[:, 4:24, 12] = 200  # and its stem
+    upright[:, 23, 20] = np.arange(26)
+    stored = np.ascontiguousarray(upright.transpose(0, 2, 1))
+    content = emnist_zip(stored, np.arange(1, 27, dtype=np.uint8))
+    publish(monkeypatch, "EMNIST", {"gzip.zip": content})
+    fill(cache / "emnist", {"gzip.zip": content})
+    letters = data.emnist_letters()
+    labels = np.arange(26, dtype=np.uint8)
+    assert equal(letters, data.Images(upright, labels, upright, labels))
+    assert data.EMNIST_LETTERS_CLASSES[letters.train_labels[19]] == "t"
+
+
+def test_a_broken_emnist_archive_is_named(monkeypatch, cache):
+    images, labels = np.zeros((2, 28, 28), np.uint8), np.array([1, 26], np.uint8)
+    name = "gzip/emnist-letters-test-labels-idx1-ubyte.gz"
+    broken = {
+        "is not the EMNIST archive": b"not a zip file",
+        name: emnist_zip(images, labels, leave_out=name),
+        "outside 1 to 26": emnist_zip(images, np.array([0, 26], np.uint8)),
+        "label outside": emnist_zip(images, np.array([1, 27], np.uint8)),
+        "records of shape": emnist_zip(images[:, :14], labels),
+        "one label": emnist_zip(images, labels[:1]),
+    }
+    for expected, content in broken.items():
+        publish(monkeypatch, "EMNIST", {"gzip.zip": content})
+        fill(cache / "emnist", {"gzip.zip": content})
+        message = refusal(data.emnist_letters)
+        assert expected in message and str(cache / "emnist" / "gzip.zip") in message
+
+
+class Python2Pickler(pickle._Pickler):
+    """Writes byte strings as Python 2 did, which is how the published batches are written."""
+
+    dispatch = dict(pickle._Pickler.dispatch)  # noqa: RUF012
+
+    def save_text(self, text):
+        self.write(pickle.BINSTRING + struct.pack("<i", len(text)) + text)
+        self.memoize(text)
+
+    dispatch[bytes] = save_text
+
+
+def python2_pickle(value):
+    out = io.BytesIO()
+    Python2Pickler(out, protocol=2).dump(value)
+    return out.getvalue().replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+
+
+def cifar_tar(batches):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, content in {"batches.meta": b"not read", **batches}.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+def cifar_batches():
+    """Six batches of three images: red rises along rows, green along columns, blue is the batch number."""
+    names = ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"]
+    arrays, batches = [], {}
+    for number, name in enumerate(names):
+        images = np.zeros((3, 32, 32, 3), np.uint8)
+        images[..., 0] = np.arange(32)[:, None]
+        images[..., 1] = np.arange(32)[None, :] + 100
+        images[..., 2] = number
+        labels = [number, 9, 0]
+        planes = np.stack([images[..., colour].reshape(3, 1024) for colour in range(3)], axis=1)
+        batches[name] = {
+            b"batch_label": b"a batch",
+            b"labels": labels,
+            b"data": planes.reshape(3, 3072),
+            b"filenames": [b"a.png", b"b.png", b"c.png"],
+        }
+        arrays.append((images, np.array(labels, np.uint8)))
+    train = [np.concatenate([pair[i] for pair in arrays[:5]]) for i in (0, 1)]
+    return data.Images(*train, *arrays[5]), batches
+
+
+def put_cifar(monkeypatch, cache, content):
+    publish(monkeypatch, "CIFAR10", {"cifar-10-python.tar.gz": content})
+    fill(cache / "cifar-10", {"cifar-10-python.tar.gz": content})
+
+
+@pytest.mark.parametrize("dump", [python2_pickle, pickle.dumps])
+def test_cifar10(monkeypatch, cache, dump):
+    images, batches = cifar_batches()
+    put_cifar(monkeypatch, cache, cifar_tar({name: dump(batch) for name, batch in batches.items()}))
+    assert equal(data.cifar10(), images)
+    assert len(data.CIFAR10_CLASSES) == len(set(data.CIFAR10_CLASSES)) == 10
+
+
+class Attack:
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return Path.touch, (self.target,)
+
+
+def test_a_pickle_that_calls_something_is_refused_and_calls_nothing(monkeypatch, cache, tmp_path):
+    _, batches = cifar_batches()
+    contents = {name: pickle.dumps(batch) for name, batch in batches.items()}
+    target = tmp_path / "touched"
+    pickle.loads(pickle.dumps(Attack(target)))
+    assert target.exists(), "the attack works on an open reader"
+    target.unlink()
+    for value in (Attack(target), {b"data": Attack(target), b"labels": [1]}):
+        put_cifar(monkeypatch, cache, cifar_tar(contents | {"data_batch_3": pickle.dumps(value)}))
+        message = refusal(data.cifar10)
+        assert "data_batch_3" in message and "it asks for" in message
+        assert not target.exists()
+
+
+def test_a_pickle_is_not_opened_before_its_checksum_is_verified(monkeypatch, cache):
+    fill(cache / "cifar-10", {"cifar-10-python.tar.gz": cifar_tar({"data_batch_1": b"anything"})})
+    monkeypatch.setattr(_readers, "_ArraysOnly", None)
+    monkeypatch.setattr(tarfile, "open", None)
+    assert "is damaged" in refusal(data.cifar10)
+
+
+def test_a_broken_cifar_archive_is_named(monkeypatch, cache):
+    _, batches = cifar_batches()
+    whole = {name: pickle.dumps(batch) for name, batch in batches.items()}
+    good = cifar_tar(whole)
+
+    def changed(**fields):
+        fields = {key.encode(): value for key, value in fields.items()}
+        return cifar_tar(whole | {"test_batch": pickle.dumps(batches["test_batch"] | fields)})
+
+    broken = [
+        b"not an archive",
+        good[: len(good) // 2],
+        cifar_tar({name: content for name, content in whole.items() if name != "test_batch"}),
+        cifar_tar(whole | {"test_batch": b"not a pickle"}),
+        cifar_tar(whole | {"test_batch": pickle.dumps([1, 2])}),
+        changed(labels=[1, 2]),
+        changed(labels=[1, 2, 10]),
+        changed(labels=[1, 2, -1]),
+        changed(labels=[1.0, 2.0, 3.0]),
+        changed(data=np.zeros((3, 3071), np.uint8)),
+        changed(data=np.zeros((3, 3072))),
+        changed(data=None),
+    ]
+    for content in broken:
+        put_cifar(monkeypatch, cache, content)
+        assert str(cache / "cifar-10" / "cifar-10-python.tar.gz") in refusal(data.cifar10)
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
+    "folder", ["no such folder", "~no such user/x", "", 3, True, 2.5, ["a"], "a\0b", b"no such folder"]
+)
+def test_a_folder_must_exist(loader, folder):
+    with pytest.raises(ValueError, match="folder must be the path of an existing folder, got "):
+        loader(folder)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ValueError, match="folder must be the path of an existing folder"):
+        data.mnist(tmp_path / "file")
+
+
+# Neighbours
+
+
+ARRAYS = [
+    np.arange(24, dtype=np.uint8).reshape(4, 3, 2),
+    np.array([0.5, -1.0, 2.0]),
+    np.array([1.5, 2.5], np.float32),
+    np.array([True, False, True]),
+    np.array([[-3, 4]], np.int16),
+]
+
+
+@pytest.mark.parametrize("dataset", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
+def test_without_one_drops_one_record_and_nothing_else(dataset):
+    before = dataset.copy()
+    for index in range(len(dataset)):
+        neighbour = data.without_one(dataset, index=index)
+        assert neighbour.dtype == dataset.dtype and neighbour.shape == (len(dataset) - 1, *dataset.shape[1:])
+        expected = [record.tolist() for i, record in enumerate(dataset) if i != index]
+        assert neighbour.tolist() == expected
+        assert not np.shares_memory(neighbour, dataset)
+    assert np.array_equal(dataset, before)
+
+
+@pytest.mark.parametrize("dataset", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
+def test_replace_one_changes_one_record_and_nothing_else(dataset):
+    before = dataset.copy()
+    for index in range(len(dataset)):
+        value = ~dataset[0] if dataset.dtype == bool else dataset[0] + dataset.dtype.type(1)
+        neighbour = data.replace_one(dataset, index=np.int64(index), value=value)
+        assert neighbour.dtype == dataset.dtype and neighbour.shape == dataset.shape
+        for i, record in enumerate(neighbour):
+            assert np.array_equal(record, value if i == index else before[i])
+        assert not np.shares_memory(neighbour, dataset)
+    assert np.array_equal(dataset, before)
+
+
+def test_neighbours_of_lists_and_frozen_arrays():
+    bits = [0, 1, 1]
+    assert data.without_one(bits, index=0).tolist() == [1, 1]
+    assert data.replace_one(bits, index=0, value=1).tolist() == [1, 1, 1]
+    assert bits == [0, 1, 1]
+    frozen = np.array([1.0, 2.0])
+    frozen.flags.writeable = False
+    assert data.replace_one(frozen, index=1, value=3).tolist() == [1.0, 3.0]
+    assert data.without_one([[1, 2]], index=0).shape == (0, 2)
+
+
+BAD_DATASETS = [
+    None,
+    "abc",
+    b"abc",
+    3,
+    2.5,
+    True,
+    np.float64(1.0),
+    [],
+    np.zeros((0, 3)),
+    [1.0, float("nan")],
+    [float("inf")],
+    [1j],
+    ["a"],
+    [None],
+    [[1], [2, 3]],
+    {"a": 1},
+    [10**40],
+]
+
+
+@pytest.mark.parametrize("dataset", BAD_DATASETS, ids=lambda value: repr(value)[:20])
+def test_bad_datasets_are_refused(dataset):
+    with pytest.raises(ValueError, match=r"^dataset must "):
+        data.without_one(dataset, index=0)
+    with pytest.raises(ValueError, match=r"^dataset must "):
+        data.replace_one(dataset, index=0, value=1)
+
+
+@pytest.mark.parametrize("index", [-1, 3, 10**30, 1.0, True, None, "0", [0], float("nan"), slice(0, 1)], ids=repr)
+def test_bad_indices_are_refused(index):
+    with pytest.raises(ValueError, match=r"^index must be an integer in \[0, 2\], got "):
+        data.without_one(np.arange(3), index=index)
+    with pytest.raises(ValueError, match=r"^index must be an integer in \[0, 2\], got "):
+        data.replace_one(np.arange(3), index=index, value=0)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "value"),
+    [
+        (np.zeros(3, np.uint8), 256),
+        (np.zeros(3, np.uint8), -1),
+        (np.zeros(3, np.uint8), 0.5),
+        (np.zeros(3, np.uint8), 1.0),
+        (np.zeros(3, np.uint8), True),
+        (np.zeros(3, np.uint8), 10**40),
+        (np.zeros(3, np.uint8), None),
+        (np.zeros(3, np.uint8), "1"),
+        (np.zeros(3, np.uint8), [1]),
+        (np.zeros(3), float("nan")),
+        (np.zeros(3), float("-inf")),
+        (np.zeros(3), 1j),
+        (np.zeros(3), False),
+        (np.zeros(3, np.float32), 1e300),
+        (np.zeros(3, bool), 1),
+        (np.zeros((3, 2)), 1.0),
+        (np.zeros((3, 2)), [1.0]),
+        (np.zeros((3, 2)), [1.0, 2.0, 3.0]),
+        (np.zeros((3, 2)), [[1.0, 2.0]]),
+        (np.zeros((3, 2)), [[1.0], [2.0, 3.0]]),
+    ],
+    ids=lambda value: str(value.dtype) if isinstance(value, np.ndarray) else repr(value)[:20],
+)
+def test_bad_values_are_refused(dataset, value):
+    with pytest.raises(ValueError, match=r"^value must be a record of shape "):
+        data.replace_one(dataset, index=0, value=value)
+
+
+def test_import_is_light():
+    code = "import sys, dpml.data; print([m for m in ('torch', 'pooch', 'tqdm', 'requests') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout.strip() == "[]"

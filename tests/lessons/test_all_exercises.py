@@ -1,0 +1,168 @@
+"""Every exercise notebook: its stubs are kind, hide the solutions, and its checks survive any answer."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpml.classroom.checks import NotYet
+from dpml.classroom.students import make_student_version, solution_lines
+
+FOLDER = Path(__file__).parents[2] / "notebooks" / "exercises"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def code_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def source(cell: dict[str, Any]) -> str:
+    return "".join(cell["source"])
+
+
+def is_check(cell: dict[str, Any]) -> bool:
+    return cell["metadata"].get("nbgrader", {}).get("grade") is True
+
+
+def is_solution(cell: dict[str, Any]) -> bool:
+    return cell["metadata"].get("nbgrader", {}).get("solution") is True
+
+
+def grade_id(cell: dict[str, Any]) -> str:
+    return cell["metadata"]["nbgrader"]["grade_id"]
+
+
+def run(cell: dict[str, Any], names: dict[str, Any]) -> None:
+    exec(compile(source(cell), f"<{cell['id']}>", "exec"), names)
+
+
+def answers(check: dict[str, Any]) -> list[str]:
+    """The names that a check is called with."""
+    [call] = [node for node in ast.walk(ast.parse(source(check))) if isinstance(node, ast.Call)]
+    return [node.id for node in (*call.args, *(k.value for k in call.keywords)) if isinstance(node, ast.Name)]
+
+
+def test_the_folder_holds_exercises(path):
+    assert path in NOTEBOOKS and path.parent == FOLDER
+
+
+def test_has_items_of_every_kind(path):
+    checks = [cell for cell in code_cells(read(path)) if is_check(cell)]
+    tags = [tag for cell in checks for tag in cell["metadata"].get("tags", [])]
+    items = [c for c in read(path)["cells"] if c["cell_type"] == "markdown" and source(c).startswith("## Item ")]
+    assert len(items) >= 5
+    assert "mechanism" in tags, "no check is tagged as one of a mechanism"
+    assert "proof" in tags, "no check is tagged as one of a step of a proof"
+
+
+def test_cells_are_ready_for_grading(path):
+    cells = code_cells(read(path))
+    marked = [cell for cell in cells if "nbgrader" in cell["metadata"]]
+    ids = [grade_id(cell) for cell in marked]
+    assert len(ids) == len(set(ids)), "grade_ids must be unique"
+    for cell in marked:
+        metadata = cell["metadata"]["nbgrader"]
+        assert set(metadata) >= {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
+        assert metadata["schema_version"] == 3 and metadata["task"] is False
+        assert is_check(cell) != is_solution(cell)
+        if is_check(cell):
+            assert metadata["locked"] is True and metadata["points"] > 0
+            assert len(ast.parse(source(cell)).body) == 1, "one check a cell: the first failure hides the second"
+        else:
+            assert metadata["locked"] is False and "hide-input" in cell["metadata"].get("tags", [])
+    for cell in cells:
+        is_call = "items.check_" in source(cell)
+        assert is_call == is_check(cell), f"cell {cell['id']}: checks stand in check cells, and only there"
+
+
+def test_stub_fails_every_check_kindly(path, capsys):
+    names: dict[str, Any] = {}
+    checked = 0
+    for cell in code_cells(make_student_version(read(path), name=path.name)):
+        if is_check(cell):
+            checked += 1
+            with pytest.raises(NotYet, match="not written yet"):
+                run(cell, names)
+        elif is_solution(cell):
+            try:
+                run(cell, names)
+            except NotImplementedError as error:
+                assert "write your answer here" in str(error)
+        else:
+            run(cell, names)
+    assert checked >= 5
+    assert "✓" not in capsys.readouterr().out
+
+
+def test_stub_holds_no_line_of_a_solution(path):
+    notebook = read(path)
+    secret = {line for line in solution_lines(notebook) if any(letter.isalnum() for letter in line)}
+    assert secret
+    stub = make_student_version(notebook, name=path.name)
+    text = [line.strip() for line in json.dumps(stub, indent=0, ensure_ascii=False).splitlines()]
+    lines = {line.strip() for cell in stub["cells"] for line in source(cell).splitlines()} | set(text)
+    assert not secret & lines
+
+
+JUNK = {
+    "none": None,
+    "nan": math.nan,
+    "number": 3.5,
+    "text": "text",
+    "list": [],
+    "array": np.zeros((2, 2)),
+    "function that fails": lambda *args, **kwargs: 1 / 0,
+    "function that returns nothing": lambda *args, **kwargs: None,
+    "function without arguments": lambda: 0.5,
+    "class": dict,
+}
+
+
+@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK.keys())
+def test_check_given_junk(path, junk, capsys):
+    names: dict[str, Any] = {}
+    cells = code_cells(read(path))
+    for cell in cells:
+        if is_check(cell):
+            with pytest.raises(NotYet) as caught:
+                run(cell, names | dict.fromkeys(answers(cell), junk))
+            assert len(str(caught.value)) > 20
+        elif not is_solution(cell):
+            run(cell, names)
+
+
+def test_check_given_the_answer_of_another_item(path, capsys):
+    names: dict[str, Any] = {}
+    cells = code_cells(read(path))
+    for cell in cells:
+        if not is_check(cell):
+            run(cell, names)
+    checks = [cell for cell in cells if is_check(cell)]
+    tried = 0
+    for check in checks:
+        mine = answers(check)
+        assert mine and all(name in names for name in mine)
+        for other in checks:
+            theirs = answers(other)
+            if other is check or set(theirs) == set(mine):
+                continue
+            swapped = dict(names)
+            for i, name in enumerate(mine):
+                swapped[name] = names[theirs[i % len(theirs)]]
+            tried += 1
+            with pytest.raises(NotYet) as caught:
+                run(check, swapped)
+            assert str(caught.value).strip()
+    assert tried >= len(checks)

@@ -1,0 +1,667 @@
+"""The cost of votes: golden numbers, mpmath, and the exact divergence of small ensembles over all their neighbours."""
+
+import itertools
+import math
+import time
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.special import log_ndtr, logsumexp
+from scipy.stats import binom
+
+from dpml.accounting import rdp
+from dpml.accounting.composition import advanced, basic, optimal
+from dpml.accounting.guarantee import Guarantee
+from dpml.pate import privacy, voting
+from dpml.pate.smooth_release import _cost_and_smooth_bound
+from tests.golden import golden
+
+GOLDEN = golden("pate")
+MANY = np.random.default_rng(0).multinomial(250, [0.91] + [0.01] * 9, size=10_000)
+ORDERS = np.array([1.1, 1.5, 2.0, 3.0, 5.0, 9.0, 20.0, 70.0])
+
+
+def histograms(voters, classes):
+    if classes == 1:
+        yield (voters,)
+        return
+    for first in range(voters + 1):
+        for rest in histograms(voters - first, classes - 1):
+            yield (first, *rest)
+
+
+def moved(counts):
+    for a, b in itertools.permutations(range(len(counts)), 2):
+        if counts[a] > 0:
+            other = list(counts)
+            other[a] -= 1
+            other[b] += 1
+            yield tuple(other)
+
+
+def divergence(order, log_p, log_p_neighbour):
+    """The Rényi divergence of two laws given by their logarithms."""
+    terms = order[:, None] * log_p - (order[:, None] - 1.0) * log_p_neighbour
+    return logsumexp(terms, axis=1) / (order - 1.0)
+
+
+def gnmax_log_law(counts, sigma):
+    """log P of each class: the trapezoidal rule, which converges fast for smooth integrands that vanish at the ends."""
+    c = np.asarray(counts) / sigma
+    x = np.arange(c.min() - 12.0, c.max() + 12.0, 0.05)[:, None]
+    log_cdf = log_ndtr(x - c)
+    terms = log_cdf.sum(axis=1, keepdims=True) - log_cdf - (x - c) ** 2 / 2.0 - 0.5 * math.log(2.0 * math.pi)
+    return logsumexp(terms, axis=0) + math.log(0.05)
+
+
+def confident_log_law(counts, threshold, sigma_threshold, sigma):
+    """log P of each class, then of no answer."""
+    margin = (max(counts) - threshold) / sigma_threshold
+    return np.append(log_ndtr(margin) + gnmax_log_law(counts, sigma), log_ndtr(-margin))
+
+
+def small_ensembles():
+    return [c for voters, classes in ((1, 2), (6, 2), (15, 2), (5, 3), (4, 4)) for c in histograms(voters, classes)]
+
+
+def worst_exact(log_law, counts):
+    """For outputs drawn under these votes: the largest divergence over all neighbours, at each order."""
+    here = log_law(counts)
+    return np.max([divergence(ORDERS, here, log_law(other)) for other in moved(counts)], axis=0)
+
+
+# ---- Laplace votes ----
+
+
+@pytest.mark.parametrize("row", GOLDEN["pate2017"]["rows"], ids=lambda r: f"{r['counts'][:3]}-{r['gamma']}")
+def test_golden_laplace_moments(row):
+    """The recorded data-dependent moments were formed without care for cancellation: about 1e-15 absolute."""
+    scale = 1.0 / row["gamma"]
+    bound = privacy.laplace_upset_bound(row["counts"], scale=scale)
+    assert bound == pytest.approx(row["q_lemma4"], rel=1e-13)
+    exact = voting.argmax_probabilities(row["counts"], scale=scale)[1:].sum()
+    assert exact == pytest.approx(row["q_exact"], rel=1e-10)
+    assert exact <= bound
+    for moment in row["moments"]:
+        lam = moment["l"]
+        assert privacy.laplace_moment(lam, scale=scale) == pytest.approx(moment["alpha_data_indep"], rel=1e-13)
+        used = privacy.laplace_moment_data_dependent(row["counts"], lam=lam, scale=scale)
+        assert used == pytest.approx(moment["alpha_used"], rel=1e-13, abs=1e-14)
+        undefined = moment["alpha_data_dep"] is None
+        assert undefined == (bound >= 1.0 / (1.0 + math.exp(2.0 / scale)))
+        if undefined:
+            assert used == privacy.laplace_moment(lam, scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("counts", "scale", "lam"),
+    [
+        ((230, 10, 10), 10.0, 1),
+        ((230, 10, 10), 10.0, 0.01),
+        ((240, 1, 1), 10.0, 32),
+        ((250, 0), 0.5, 300),
+        ((9, 2), 1, 7),
+    ],
+)
+def test_laplace_theorem_2_by_mpmath(counts, scale, lam):
+    with mp.workdps(400):
+        gamma, first = 1 / mp.mpf(scale), max(counts)
+        q = mp.fsum((2 + gamma * (first - c)) / (4 * mp.exp(gamma * (first - c))) for c in counts if c != first)
+        ratio = (1 - q) / (1 - mp.exp(2 * gamma) * q)
+        expected = float(mp.log((1 - q) * ratio ** mp.mpf(lam) + q * mp.exp(2 * gamma * lam)))
+    assert expected < privacy.laplace_moment(lam, scale=scale)
+    result = privacy.laplace_moment_data_dependent(counts, lam=lam, scale=scale)
+    assert result == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0, 12.0])
+def test_laplace_bounds_hold_for_every_small_ensemble(scale):
+    """exact <= for these votes <= for any votes, at every order, over every neighbour."""
+
+    def log_law(counts):
+        return voting.argmax_log_probabilities(counts, scale=scale)
+
+    tight = 0.0
+    for counts in small_ensembles():
+        exact = (ORDERS - 1.0) * worst_exact(log_law, counts)
+        these = privacy.laplace_moment_data_dependent(counts, lam=ORDERS - 1.0, scale=scale)
+        assert (exact <= these * (1.0 + 1e-12)).all(), counts
+        assert (these <= privacy.laplace_moment(ORDERS - 1.0, scale=scale)).all()
+        lost = -math.expm1(float(log_law(counts).max()))
+        assert lost <= privacy.laplace_upset_bound(counts, scale=scale) + 1e-15
+        tight = max(tight, float((exact / these).max()))
+    assert tight > 0.3, "the bound is not absurdly loose, so that a wrong constant would show"
+
+
+def test_laplace_theorem_2_grows_with_q():
+    """What the paper claims and the docstring cites: so that a bound on the probability may stand for it."""
+    for scale, lam in itertools.product([0.3, 1.0, 4.0, 20.0], [0.1, 1.0, 8.0, 64.0]):
+        gaps = np.arange(4000, 0, -1) * scale / 100.0 + 2.0
+        counts = np.stack([np.floor(gaps * 50.0), np.zeros(gaps.size)], axis=1)
+        values = privacy.laplace_moment_data_dependent(counts, lam=lam, scale=50.0 * scale)
+        assert (np.diff(values) >= -1e-13 * values[1:]).all()
+
+
+# ---- Gaussian votes ----
+
+
+@pytest.mark.parametrize("row", GOLDEN["gnmax"]["rows"], ids=lambda r: str(r["counts"]))
+def test_golden_gnmax(row):
+    assert privacy.gnmax_upset_bound(row["counts"], sigma=row["sigma"]) == pytest.approx(row["q_bound"], rel=1e-12)
+    assert privacy.gnmax_rdp(2.0, sigma=row["sigma"]) == pytest.approx(row["rdp_alpha2"], rel=1e-14)
+
+
+@pytest.mark.parametrize("sigma", [0.6, 1.0, 3.0, 12.0])
+def test_gnmax_bounds_hold_for_every_small_ensemble(sigma):
+    tight, helped = 0.0, 0
+    for counts in small_ensembles():
+        law = gnmax_log_law(counts, sigma)
+        assert np.exp(law).sum() == pytest.approx(1.0, abs=1e-12)
+        exact = worst_exact(lambda c: gnmax_log_law(c, sigma), counts)
+        these = privacy.gnmax_rdp_data_dependent(counts, order=ORDERS, sigma=sigma)
+        any_votes = privacy.gnmax_rdp(ORDERS, sigma=sigma)
+        assert (exact <= these * (1.0 + 1e-9) + 1e-12).all(), counts
+        assert (these <= any_votes).all()
+        assert -math.expm1(float(law.max())) <= privacy.gnmax_upset_bound(counts, sigma=sigma) + 1e-12
+        tight, helped = max(tight, float((exact / these).max())), helped + int((these < any_votes).sum())
+    assert tight > 0.3
+    assert helped > 10 or sigma > 2.0
+
+
+@pytest.mark.parametrize(("threshold", "test", "sigma"), [(4.0, 1.0, 1.0), (12.0, 2.0, 1.0), (1.0, 0.5, 3.0)])
+def test_confident_bounds_hold_for_every_small_ensemble(threshold, test, sigma):
+    def log_law(counts):
+        return confident_log_law(counts, threshold, test, sigma)
+
+    settings = {"sigma_threshold": test, "sigma": sigma}
+    helped = 0
+    for counts in small_ensembles():
+        exact = worst_exact(log_law, counts)
+        these = privacy.confident_rdp_data_dependent(counts, order=ORDERS, threshold=threshold, **settings)
+        any_votes = privacy.confident_rdp(ORDERS, **settings)
+        assert (exact <= these * (1.0 + 1e-9) + 1e-12).all(), counts
+        assert (these <= any_votes * (1.0 + 1e-15)).all()
+        helped += int((these < 0.5 * any_votes).sum())
+    assert helped > 10
+
+
+def test_gnmax_theorem_2_by_mpmath():
+    counts, sigma = (230, 10, 10), mp.mpf(40)
+    with mp.workdps(40):
+        q = mp.fsum(mp.erfc((230 - c) / (2 * sigma)) / 2 for c in counts[1:])
+        mu2 = sigma * mp.sqrt(mp.log(1 / q))
+        mu1 = mu2 + 1
+        e1, e2 = mu1 / sigma**2, mu2 / sigma**2
+        for order in (2, 5, 20, 50):
+            a = (1 - q) / (1 - (q * mp.exp(e2)) ** ((mu2 - 1) / mu2))
+            b = mp.exp(e1) / q ** (1 / (mu1 - 1))
+            expected = mp.log((1 - q) * a ** (order - 1) + q * b ** (order - 1)) / (order - 1)
+            result = privacy.gnmax_rdp_data_dependent(counts, order=order, sigma=40.0)
+            assert result == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_unanimous_and_hopeless_questions_cost_almost_nothing():
+    settings = {"order": 8.0, "threshold": 150.0, "sigma_threshold": 20.0, "sigma": 10.0}
+    any_votes = privacy.confident_rdp(8.0, sigma_threshold=20.0, sigma=10.0)
+    assert privacy.confident_rdp_data_dependent([250, 0], **settings) < 1e-4 * any_votes
+    assert privacy.confident_rdp_data_dependent([26, 25], **settings) < 1e-4 * any_votes
+    assert privacy.confident_rdp_data_dependent([151, 99], **settings) > 0.1 * any_votes
+
+
+# ---- never NaN ----
+
+
+def test_never_nan_never_negative_never_above_the_bound_for_any_votes():
+    rng = np.random.default_rng(1)
+    shapes = [rng.integers(0, 300, size=(40, classes)) for classes in (2, 3, 10)]
+    shapes += [np.array([[0, 0], [1, 0], [2**53, 0], [2**53, 2**53]])]
+    lam = np.geomspace(1e-9, 1e12, 22)
+    for counts, size in itertools.product(shapes, [1e-100, 1e-3, 0.1, 1.0, 17.0, 1e3, 1e9, 1e100]):
+        kinds = [
+            privacy.laplace_moment(lam, scale=size),
+            privacy.gnmax_rdp(1.0 + lam, sigma=size),
+            privacy.confident_rdp(1.0 + lam, sigma_threshold=size, sigma=size),
+        ]
+        values = [
+            privacy.laplace_moment_data_dependent(counts, lam=lam, scale=size),
+            privacy.gnmax_rdp_data_dependent(counts, order=1.0 + lam, sigma=size),
+            privacy.confident_rdp_data_dependent(
+                counts, order=1.0 + lam, threshold=100.0, sigma_threshold=size, sigma=size
+            ),
+        ]
+        for any_votes, these in zip(kinds, values, strict=True):
+            assert these.shape == (len(counts), lam.size)
+            assert (these >= 0.0).all()
+            assert (these <= any_votes * (1.0 + 1e-14)).all()
+
+
+def test_shapes_follow_queries_then_orders():
+    one, many = [3, 1], [[3, 1], [0, 9], [2, 2]]
+    assert privacy.laplace_upset_bound(many, scale=1.0).shape == (3,)
+    assert np.ndim(privacy.gnmax_upset_bound(one, sigma=1.0)) == 0
+    for counts, lam in itertools.product([one, many], [2.0, [2.0, 3.0], [[2.0], [3.0]]]):
+        expected = np.shape(counts)[:-1] + np.shape(lam)
+        assert np.shape(privacy.laplace_moment_data_dependent(counts, lam=lam, scale=1.0)) == expected
+        assert np.shape(privacy.gnmax_rdp_data_dependent(counts, order=lam, sigma=1.0)) == expected
+
+
+# ---- the student ----
+
+
+def by_label(queries, scale, delta):
+    """The account that knows of each label only that it is 2/scale-private."""
+    return optimal(epsilon=2.0 / scale, delta=0.0, k=queries, total_delta=delta, adjacency="replace-one").epsilon
+
+
+def test_laplace_student_for_any_votes():
+    student = privacy.laplace_student(queries=100, scale=20.0, delta=1e-5)
+    assert student == Guarantee(student.epsilon, delta=1e-5, kind="upper bound", adjacency="replace-one")
+    assert privacy.laplace_student(queries=100, scale=20.0, delta=0.0).epsilon == pytest.approx(10.0)
+    assert privacy.laplace_student(queries=0, scale=20.0, delta=1e-5).epsilon == 0.0
+    assert privacy.laplace_student(queries=7, scale=20, delta=1.0).epsilon == 0.0
+    lam = np.arange(1.0, 200.0)
+    moments = (100 * privacy.laplace_moment(lam, scale=20.0) + math.log(1e5)) / lam
+    others = [basic(epsilon=0.1, delta=0.0, k=100), advanced(epsilon=0.1, delta=0.0, k=100, delta_prime=1e-5)]
+    loose = by_label(100, 20.0, 1e-5)
+    assert loose == pytest.approx(4.30679, abs=1e-5)
+    assert student.epsilon < loose < min(moments.min(), *(g.epsilon for g in others))
+    assert student.epsilon > 0.3 * moments.min()
+
+
+AT_20 = [(1, 0.09996), (10, 0.768898), (100, 2.893364), (300, 5.474010), (1000, 11.347754)]
+
+
+@pytest.mark.parametrize(("queries", "low"), AT_20)
+def test_golden_laplace_students(queries, low):
+    """At b = 20, delta = 1e-5. Recorded are lower ends of epsilon, by the integrals below with a longer contour."""
+    assert low < privacy.laplace_student(queries=queries, scale=20.0, delta=1e-5).epsilon < low + 1.2e-5
+
+
+def one_query_delta(scale, epsilon):
+    """Exact, in output space: an integral over one noisy count; the other enters by its profile in closed form."""
+    a = 1 / mp.mpf(scale)
+
+    def profile(e):  # of one Laplace count, also for e < 0
+        return 1 - mp.exp(e) if e <= -a else 1 - mp.exp((e - a) / 2) if e < a else mp.mpf(0)
+
+    def inside(y):  # the first count is 0 under D and 1 under D'
+        return a / 2 * mp.exp(-y * a) * profile(epsilon - (1 - 2 * y) * a)
+
+    corner = 1 - epsilon / (2 * a)  # where what is left for the second count is its largest loss
+    ends = sorted({mp.mpf(0), mp.mpf(1), *([corner] if 0 < corner < 1 else [])})
+    return mp.quad(inside, ends) + profile(epsilon - a) / 2 + mp.exp(-a) / 2 * profile(epsilon + a)
+
+
+ONE_LABEL = [(0.4, 0.3), (1.0, 0.3), (1.0, 1e-3), (2.5, 0.05), (8.0, 0.02), (8.0, 1e-9)]
+
+
+@pytest.mark.parametrize(("scale", "delta"), ONE_LABEL)
+def test_one_laplace_label_by_integration(scale, delta):
+    with mp.workdps(30):
+        top = 2 / mp.mpf(scale)
+        assert float(one_query_delta(scale, top)) == pytest.approx(0.0, abs=1e-25)
+        both = -mp.expm1(mp.mpf("-0.001")) / 4  # both counts have their largest loss with probability 1/4
+        assert float(both) <= float(one_query_delta(scale, top - mp.mpf("0.001"))) <= 1.1 * float(both)
+        found = privacy.laplace_student(queries=1, scale=scale, delta=delta).epsilon
+        assert float(one_query_delta(scale, mp.mpf(found))) <= delta * (1 + 1e-12)
+        assert float(one_query_delta(scale, mp.mpf(found) - mp.mpf("1e-4"))) > delta
+
+
+def contour_delta(queries, scale, epsilon, tilt):
+    """E(1 - e^(epsilon - S))_+ as an integral of the moments of S along Re z = tilt, and what cutting it off may lose.
+
+    The midpoint rule; the integrand falls like 1/t^2 times a power of a moment that is bounded by its limit.
+    """
+    a, step, reach = 1.0 / scale, 0.1 / math.sqrt(queries), 12_000.0 / math.sqrt(queries)
+    z = tilt + 1j * np.arange(step / 2.0, reach, step)
+    log_one = np.log(((z + 1.0) * np.exp(z * a) + z * np.exp(-(z + 1.0) * a)) / (2.0 * z + 1.0))
+    values = np.exp(2 * queries * log_one - z * epsilon) / (z * (z + 1.0))
+    far = (math.exp(tilt * a) * (1.0 + 0.5 / reach) + math.exp(-(tilt + 1.0) * a)) / 2.0
+    cut = math.exp(2 * queries * math.log(far) - tilt * epsilon) / (math.pi * reach)
+    return float(values.real.sum()) * step / math.pi, cut
+
+
+def best_tilt(queries, scale, epsilon):
+    grid = np.linspace(0.3, 60.0, 600)
+    return float(grid[np.argmin(2 * queries * grid * rdp.laplace(grid + 1.0, scale=scale) - grid * epsilon)])
+
+
+MANY_LABELS = [(10, 20.0, 1e-5), (100, 20.0, 1e-5), (300, 20.0, 1e-5), (1000, 20.0, 1e-5), (100, 5.0, 1e-8)]
+MANY_LABELS += [(30, 2.0, 1e-3), (500, 100.0, 0.05)]
+
+
+@pytest.mark.parametrize(("queries", "scale", "delta"), MANY_LABELS)
+def test_laplace_students_by_a_contour_integral(queries, scale, delta):
+    """Another route to the law of a sum of Laplace losses: neither lattice nor FFT."""
+    found = privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
+    tilt = best_tilt(queries, scale, found)
+    here, cut = contour_delta(queries, scale, found, tilt)
+    assert here - cut <= delta
+    below, cut = contour_delta(queries, scale, found * (1.0 - 1e-3) - 1e-4, tilt)
+    assert below - cut > delta
+
+
+def test_laplace_students_against_simulated_votes():
+    """100 questions, the counts of two classes: noisy counts are drawn, and delta is the mean of what they lose.
+
+    At epsilon the simulated delta is 0.05 within six standard errors (false alarm below 1e-8); the looser account
+    would show a tenth of it.
+    """
+    queries, scale, delta, runs = 100, 20.0, 0.05, 40_000
+    rng = np.random.default_rng(11)
+    noise = rng.laplace(0.0, scale, (runs, queries, 2))
+    up = (np.abs(noise[..., 0] + 1.0) - np.abs(noise[..., 0])) / scale  # the first class has a vote more under D
+    down = (np.abs(noise[..., 1] - 1.0) - np.abs(noise[..., 1])) / scale  # the second one vote less
+    loss = (up + down).sum(axis=1)
+    epsilon = privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
+    lost = np.maximum(0.0, -np.expm1(epsilon - loss))
+    assert lost.mean() == pytest.approx(delta, abs=6.0 * lost.std() / math.sqrt(runs))
+    loose = np.maximum(0.0, -np.expm1(by_label(queries, scale, delta) - loss))
+    assert loose.mean() < 0.3 * delta
+
+
+@pytest.mark.parametrize(
+    ("queries", "scale", "delta"), [(1, 0.5, 1e-3), (4, 1.0, 0.1), (100, 20.0, 1e-5), (100, 3.0, 1e-9)]
+)
+def test_laplace_students_cover_the_labels_of_two_classes(queries, scale, delta):
+    """The exact delta of the labels themselves, all alike: how often the first class wins is binomial.
+
+    It also shows what is left to gain: labels of close votes alone need two thirds of the epsilon at 100 labels.
+    """
+    student = privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
+    wins, worst, needed = np.arange(queries + 1), 0.0, 0.0
+    for voters in (1, 2, 3, 10, 41):
+        for first in range(1, voters + 1):
+            here, there = voting.argmax_log_probabilities(
+                [[first, voters - first], [first - 1, voters - first + 1]], scale=scale
+            )
+            loss = wins * (here[0] - there[0]) + (queries - wins) * (here[1] - there[1])
+            law = binom.pmf(wins, queries, math.exp(here[0]))
+            worst = max(worst, float(law @ np.maximum(0.0, -np.expm1(student - loss))))
+            needed = max(needed, float(law @ np.maximum(0.0, -np.expm1(0.66 * student - loss))))
+    assert worst <= delta
+    assert needed > delta or queries < 100
+
+
+def test_laplace_students_are_monotone_and_never_above_cruder_accounts():
+    at = {"queries": 50, "scale": 10.0, "delta": 1e-5}
+    for name, values in {
+        "queries": [1, 2, 5, 20, 100, 1000, 10**4],
+        "scale": [1e7, 1e5, 300.0, 20.0, 3.0, 0.2, 0.009],
+        "delta": [0.9, 0.1, 1e-3, 1e-9, 1e-90, 1e-300],
+    }.items():
+        found = [privacy.laplace_student(**(at | {name: value})).epsilon for value in values]
+        assert (np.diff(found) >= 0.0).all()
+        assert found[-1] > found[0] or name == "queries"
+        for value, epsilon in zip(values, found, strict=True):
+            s = at | {name: value}
+            k, b, delta = s["queries"], s["scale"], s["delta"]
+            by_count = optimal(epsilon=1.0 / b, delta=0.0, k=2 * k, total_delta=delta).epsilon
+            assert epsilon <= by_count <= by_label(k, b, delta) * (1 + 1e-12)
+
+
+def test_laplace_noise_of_scale_b_costs_as_much_as_gaussian_noise_of_deviation_b():
+    """Many small losses: their variance is 2/b^2 a query, for Gaussian noise 2/sigma^2; equal if sigma = b."""
+    for queries, scale in ((300, 40.0), (3000, 300.0)):
+        lap = privacy.laplace_student(queries=queries, scale=scale, delta=1e-5).epsilon
+        gauss = privacy.gnmax_student(queries=queries, sigma=scale, delta=1e-5).epsilon
+        assert lap == pytest.approx(gauss, rel=0.02)
+
+
+def test_the_printed_student_needs_a_delta():
+    """Lap(10) is the printed noise for epsilon = 0.1: 100 queries can lose more than ten times sqrt(100) 0.1 = 1."""
+    loss = 100 * np.subtract(*voting.argmax_log_probabilities([[1, 1], [0, 2]], scale=10.0))[0]
+    assert loss == pytest.approx(10.4690, abs=5e-5)
+    assert 10.0 * math.sqrt(100) * 0.1 < loss <= privacy.laplace_student(queries=100, scale=10.0, delta=0.0).epsilon
+
+
+def test_gaussian_students_for_any_votes():
+    """Never above the best Rényi order, and equal to one Gaussian mechanism."""
+    order = np.geomspace(1.01, 500.0, 400)
+    by_rdp = rdp.conversion_improved(order, rdp=200 * privacy.gnmax_rdp(order, sigma=40.0), delta=1e-6).min()
+    gnmax = privacy.gnmax_student(queries=200, sigma=40.0, delta=1e-6)
+    assert 0.8 * by_rdp < gnmax.epsilon < by_rdp
+    settings = {"sigma_threshold": 150.0, "sigma": 40.0, "delta": 1e-6}
+    none = privacy.confident_student(asked=0, answered=0, **settings)
+    asked = privacy.confident_student(asked=200, answered=0, **settings)
+    both = privacy.confident_student(asked=200, answered=200, **settings)
+    assert none.epsilon == 0.0 < asked.epsilon < gnmax.epsilon < both.epsilon
+    total = 200 * privacy.confident_rdp(order, sigma_threshold=150.0, sigma=40.0)
+    assert 0.8 < both.epsilon / rdp.conversion_improved(order, rdp=total, delta=1e-6).min() < 1.0
+    assert math.isinf(privacy.gnmax_student(queries=1, sigma=1.0, delta=0.0).epsilon)
+    assert privacy.gnmax_student(queries=0, sigma=1.0, delta=0.0).epsilon == 0.0
+
+
+def students(counts, delta):
+    settings = {"threshold": 150.0, "sigma_threshold": 60.0, "sigma": 40.0, "delta": delta}
+    asked = len(counts)
+    yield (
+        privacy.laplace_student(queries=asked, scale=20.0, delta=delta),
+        privacy.laplace_student_data_dependent(counts, scale=20.0, delta=delta),
+    )
+    yield (
+        privacy.gnmax_student(queries=asked, sigma=40.0, delta=delta),
+        privacy.gnmax_student_data_dependent(counts, sigma=40.0, delta=delta),
+    )
+    yield (
+        privacy.confident_student(asked=asked, answered=asked, sigma_threshold=60.0, sigma=40.0, delta=delta),
+        privacy.confident_student_data_dependent(counts, **settings),
+    )
+
+
+def test_clear_votes_cost_less_and_unclear_ones_never_more():
+    rng = np.random.default_rng(2)
+    for clear, counts in ((True, MANY[:500]), (False, rng.multinomial(250, [0.1] * 10, size=500))):
+        for worst, these in students(counts, 1e-5):
+            assert these.epsilon <= worst.epsilon
+            assert these.delta == worst.delta
+            if clear:
+                assert these.epsilon < 0.5 * worst.epsilon
+                assert these.guarantee.order > 1.0
+    for worst, these in students(np.zeros((0, 10), dtype=int), 1e-5):
+        assert worst.epsilon == these.epsilon == 0.0
+    for worst, these in students(MANY[:5], 0.0):
+        assert these.guarantee == worst
+
+
+def test_the_data_dependent_student_by_another_route():
+    """A fine grid of orders over the summed moments gives the same number, and the search never goes below it."""
+    lam = np.geomspace(0.5, 500.0, 4000)
+    total = privacy.laplace_moment_data_dependent(MANY[:300], lam=lam, scale=20.0).sum(axis=0)
+    grid = rdp.conversion_improved(1.0 + lam, rdp=total / lam, delta=1e-5).min()
+    found = privacy.laplace_student_data_dependent(MANY[:300], scale=20.0, delta=1e-5).epsilon
+    assert found == pytest.approx(grid, rel=1e-5)
+    order = 1.0 + lam
+    total = privacy.gnmax_rdp_data_dependent(MANY[:300], order=order, sigma=40.0).sum(axis=0)
+    grid = rdp.conversion_improved(order, rdp=total, delta=1e-5).min()
+    found = privacy.gnmax_student_data_dependent(MANY[:300], sigma=40.0, delta=1e-5).epsilon
+    assert found == pytest.approx(grid, rel=1e-5)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-4, 1e-8])
+def test_data_dependent_students_keep_their_promise_exactly(delta):
+    """Three questions to 12 voters; a neighbour may move one vote in each. All outputs and neighbours enumerated."""
+    votes = [(11, 1), (9, 3), (12, 0)]
+
+    def worst_delta(log_law, epsilon):
+        here = [log_law(c) for c in votes]
+        there = [[log_law(other) for other in [c, *moved(c)]] for c in votes]
+        worst = 0.0
+        for choice in itertools.product(*there):
+            joint = [np.add.outer(np.add.outer(a, b), c).ravel() for a, b, c in (here, choice)]
+            worst = max(worst, float(np.maximum(0.0, np.exp(joint[0]) - np.exp(epsilon + joint[1])).sum()))
+        return worst
+
+    def laplace(c):
+        return voting.argmax_log_probabilities(c, scale=2.0)
+
+    found = privacy.laplace_student_data_dependent(votes, scale=2.0, delta=delta)
+    assert worst_delta(laplace, found.epsilon) <= delta
+    assert worst_delta(laplace, 0.1 * found.epsilon) > delta
+    found = privacy.gnmax_student_data_dependent(votes, sigma=3.0, delta=delta)
+    assert worst_delta(lambda c: gnmax_log_law(c, 3.0), found.epsilon) <= delta
+    settings = {"threshold": 10.0, "sigma_threshold": 2.0, "sigma": 3.0}
+    found = privacy.confident_student_data_dependent(votes, **settings, delta=delta)
+    assert worst_delta(lambda c: confident_log_law(c, 10.0, 2.0, 3.0), found.epsilon) <= delta
+
+
+def test_a_data_dependent_number_says_that_it_is_private():
+    these = privacy.laplace_student_data_dependent([[9, 1], [5, 5]], scale=2.0, delta=1e-5)
+    assert not isinstance(these, Guarantee)
+    assert str(these).startswith("For these votes epsilon is at most ")
+    assert "itself private information: do not publish it" in str(these)
+    assert these.statement in str(these)
+    with pytest.raises(ValueError, match=r"^guarantee must be a Guarantee, got 1\.0$"):
+        privacy.DataDependent(1.0)
+
+
+def test_the_data_dependent_number_differs_between_neighbours():
+    """Why it is private: who sees it can tell which of two neighbours it came from."""
+    here, there = ([[250 - k, k]] * 100 for k in (20, 21))
+    a = privacy.laplace_student_data_dependent(here, scale=20.0, delta=1e-5).epsilon
+    b = privacy.laplace_student_data_dependent(there, scale=20.0, delta=1e-5).epsilon
+    assert b > 1.01 * a
+
+
+def test_ten_thousand_queries_take_less_than_a_second():
+    """250 teachers, 10 classes."""
+    start = time.process_time()
+    privacy.laplace_moment_data_dependent(MANY, lam=np.arange(1, 33), scale=20.0)
+    settings = {"threshold": 150.0, "sigma_threshold": 60.0, "sigma": 40.0, "delta": 1e-5}
+    these = [
+        privacy.laplace_student_data_dependent(MANY, scale=20.0, delta=1e-5),
+        privacy.gnmax_student_data_dependent(MANY, sigma=40.0, delta=1e-5),
+        privacy.confident_student_data_dependent(MANY, **settings),
+    ]
+    assert time.process_time() - start < 1.0
+    for (worst, same), found in zip(students(MANY, 1e-5), these, strict=True):
+        assert found == same
+        assert found.epsilon < worst.epsilon
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: privacy.confident_student(asked=3, answered=4, sigma_threshold=1.0, sigma=1.0, delta=0.1), "answered"),
+        (lambda: privacy.laplace_student(queries=5 * 10**8 + 1, scale=1.0, delta=0.1), "queries"),
+        (lambda: privacy.laplace_student(queries=10, scale=1e-308, delta=0.1), "scale"),
+        (lambda: privacy.gnmax_student(queries=10, sigma=1e-200, delta=0.1), "sigma"),
+        (lambda: privacy.gnmax_rdp(2.0, sigma=1e-200), "sigma"),
+        (lambda: privacy.confident_rdp(2.0, sigma_threshold=1e-200, sigma=1.0), "sigma_threshold"),
+        (lambda: privacy.laplace_moment(1e300, scale=1e-10), "scale"),
+        (lambda: privacy.laplace_moment_data_dependent([3, 3], lam=1.0, scale=1e-200), "scale"),
+        (lambda: privacy.laplace_vote_scale(epsilon=1e-320), "epsilon"),
+        (lambda: privacy.laplace_student_data_dependent([3, 2.5], scale=1.0, delta=0.1), "counts"),
+        (lambda: privacy.laplace_student_data_dependent([[3], [2]], scale=1.0, delta=0.1), "counts"),
+        (lambda: privacy.gnmax_rdp_data_dependent([3, 2], order=1.0, sigma=1.0), "order"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=rf"^{message} must "):
+        call()
+
+
+# ---- publishing the number ----
+
+
+def neighbours_in_every_query(votes):
+    """One record moves one vote in each query, or none."""
+    for choice in itertools.product(*([tuple(c), *moved(c)] for c in votes)):
+        yield np.array(choice)
+
+
+SMALL_RUNS = [((6, 0), (4, 2)), ((5, 1), (3, 3)), ((4, 1, 0), (2, 2, 1)), ((0, 7), (7, 0)), ((3, 1, 1), (5, 0, 0))]
+
+
+@pytest.mark.parametrize("sigma", [0.7, 1.0, 2.0])
+@pytest.mark.parametrize("beta", [0.02, 0.3])
+def test_the_smooth_bound_is_smooth_and_bounds_the_sensitivity(sigma, beta):
+    """Over all neighbours of small runs, as the Lemma says."""
+    positive = 0
+    for votes in SMALL_RUNS:
+        value, bound = _cost_and_smooth_bound(np.array(votes, dtype=float), 4.0, sigma, beta)
+        exact = privacy.gnmax_rdp_data_dependent(votes, order=4.0, sigma=sigma).sum()
+        assert exact <= value * (1 + 1e-12) <= len(votes) * privacy.gnmax_rdp(4.0, sigma=sigma) * (1 + 1e-12)
+        for other in neighbours_in_every_query(votes):
+            there, bound_there = _cost_and_smooth_bound(other.astype(float), 4.0, sigma, beta)
+            assert abs(value - there) <= min(bound, bound_there) * (1 + 1e-12)
+            assert bound <= math.exp(beta) * bound_there * (1 + 1e-12)
+            positive += value != pytest.approx(there)
+    assert positive > 5 or sigma == 2.0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.3, 1e-3), (4.0, 1e-6)])
+def test_the_release_is_private_by_integration(epsilon, delta):
+    """The worst pair of Laplace laws that the theorem allows, and some others: the exact delta is at most the claim."""
+    beta, kappa = math.log1p(epsilon / (2 * math.log(1 / delta))), 1.7
+    worst = 0.0
+    for ratio in np.exp(np.linspace(-beta, beta, 9)):
+        scales = 2 * kappa / epsilon * np.array([1.0, ratio])
+        distance = kappa * min(1.0, ratio)
+        y = np.concatenate([-np.geomspace(1e4, 1e-6, 200_000), np.linspace(0, distance, 1001)[1:]])
+        y = np.concatenate([y, distance + np.geomspace(1e-6, 1e4, 200_000)])
+        here = np.exp(-np.abs(y) / scales[0]) / (2 * scales[0])
+        there = np.exp(-np.abs(y - distance) / scales[1]) / (2 * scales[1])
+        for one, other in ((here, there), (there, here)):
+            worst = max(worst, float(np.trapezoid(np.maximum(0.0, one - math.exp(epsilon) * other), y)))
+    assert worst <= delta
+    assert worst > 0.0
+
+
+def test_the_published_number_is_a_bound_as_often_as_it_says():
+    """False alarm below 1e-9; and it may be published, in contrast to the number itself."""
+    votes = np.tile([240, 6, 4], (200, 1))
+    settings = {"order": 12.0, "sigma": 20.0, "epsilon": 2.0, "delta": 1e-6}
+    value, _ = _cost_and_smooth_bound(votes.astype(float), 12.0, 20.0, 1.0)
+    exact = privacy.gnmax_rdp_data_dependent(votes, order=12.0, sigma=20.0).sum()
+    assert value == pytest.approx(exact, rel=0.05)
+    rng = np.random.default_rng(3)
+    published = [privacy.publish_gnmax_cost(votes, confidence=0.9, rng=rng, **settings) for _ in range(400)]
+    low = sum(p.rdp < exact for p in published)
+    assert 0 < low < binom.ppf(1 - 1e-9, 400, 0.1)
+    assert all(0.0 <= p.rdp <= 200 * 12.0 / 400.0 for p in published)
+    assert published[0].release == Guarantee(2.0, delta=1e-6, kind="upper bound", adjacency="replace-one")
+    assert (published[0].order, published[0].confidence) == (12.0, 0.9)
+
+
+def test_thousands_of_teachers_make_publishing_worth_its_price():
+    """Clear votes of 5,000 teachers: the published number beats the one for any votes; with 50 teachers it does not."""
+    settings = {"order": 30.0, "sigma": 100.0, "epsilon": 0.5, "delta": 1e-6, "confidence": 0.99}
+    many = privacy.publish_gnmax_cost([[4900, 100]] * 1000, rng=np.random.default_rng(4), **settings)
+    assert many.rdp < 0.1 * 1000 * privacy.gnmax_rdp(30.0, sigma=100.0)
+    few = privacy.publish_gnmax_cost([[49, 1]] * 1000, rng=np.random.default_rng(4), **settings)
+    assert few.rdp > 0.9 * 1000 * privacy.gnmax_rdp(30.0, sigma=100.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("delta", 0.5),
+        ("delta", 0.0),
+        ("confidence", 1.0),
+        ("confidence", 0.4),
+        ("epsilon", 0.0),
+        ("counts", [2e6, 0.0]),
+    ],
+)
+def test_publishing_refuses_before_it_draws(name, bad):
+    rng = np.random.default_rng(5)
+    before = rng.bit_generator.state
+    good = {"counts": [3, 1], "order": 4.0, "sigma": 1.0, "epsilon": 1.0, "delta": 1e-6, "confidence": 0.9, "rng": rng}
+    with pytest.raises(ValueError, match=rf"^{name} must "):
+        privacy.publish_gnmax_cost(**(good | {name: bad}))
+    assert rng.bit_generator.state == before
+
+
+def test_a_delta_near_one_is_answered_at_once():
+    """There delta hardly moves with epsilon, and a search for the last digit of epsilon has nothing to hold on to."""
+    values = []
+    started = time.process_time()
+    for delta in (0.3, 0.5, 0.7, 0.999999, 1.0 - 1e-9, math.nextafter(1.0, 0.0), 1.0):
+        for queries, scale in ((1, 0.0100001), (2, 0.05), (10**4, 20.0)):
+            values.append(privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon)
+    assert time.process_time() - started < 8.0
+    for i in range(3):
+        assert values[i::3] == sorted(values[i::3], reverse=True)
+    assert values[-3:] == [0.0, 0.0, 0.0]

@@ -1,0 +1,479 @@
+"""M_samp: counts of models, the gap test, and exact privacy of small instances by enumerating every coin."""
+
+import itertools
+import json
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpml import data
+from dpml.pate import stability
+from experiments import m_samp
+from tests.golden import golden
+
+GOLDEN = golden("stability")
+EPSILON, DELTA, N = 8.0, 1e-3, 10_000
+
+
+# ---- how many models ----
+
+
+@pytest.mark.parametrize("case", GOLDEN["msamp"], ids=lambda c: f"{c['eps']}-{c['delta']}")
+def test_golden_counts(case):
+    of = {"epsilon": case["eps"], "delta": case["delta"], "n": int(case["n"])}
+    plan = stability.sampling_plan(**of)
+    assert plan.q == pytest.approx(case["gamma"], rel=1e-14)
+    assert plan.n_models == math.ceil(case["n_T"])
+    cheap = stability.sampling_plan_chernoff(**of)
+    assert cheap == (plan.q, case["n_T_chernoff"])
+    n_t, q = case["n_T"], plan.q
+    assert math.exp(-2 * q**2 * n_t) == pytest.approx(case["hoeffding_per_record"], rel=1e-9)
+    assert 1 / (16 * q) == pytest.approx(case["lhs_1_over_16gamma"], rel=1e-13)
+    # the printed inequality is an equality, and the test subtracts 1
+    assert case["lhs_1_over_16gamma"] == pytest.approx(case["rhs_2log_over_eps"], rel=1e-13)
+    fails = stability.fail_probability(1 / (16 * q) - 1, epsilon=case["eps"], delta=case["delta"])
+    assert fails == pytest.approx(case["utility_fail_lap_at_5_8"], rel=1e-11)
+    assert fails == pytest.approx(case["delta"] * math.exp(case["eps"]) / 2, rel=1e-9)  # and not delta
+
+
+def test_the_lecture_at_its_own_numbers():
+    of = {"epsilon": 1.0, "delta": 1e-5, "n": 100_000}
+    assert stability.sampling_plan(**of).n_models == 3_125_267
+    assert stability.sampling_plan_chernoff(**of).n_models == 21_961
+    assert stability.sampling_plan(epsilon=EPSILON, delta=DELTA, n=N) == (pytest.approx(0.0361912), 12_306)
+
+
+def test_overuse_is_the_binomial_tail():
+    mp.mp.dps = 30
+    for n, q, models in [(1, 0.2, 30), (50, 0.03, 400), (7, 0.5, 3), (10_000, 0.036, 1160)]:
+        limit = math.floor(2 * q * models)
+        tail = mp.fsum(
+            mp.binomial(models, k) * mp.mpf(q) ** k * (1 - mp.mpf(q)) ** (models - k)
+            for k in range(limit + 1, models + 1)
+        )
+        got = stability.overuse_probability(n=n, q=q, n_models=models)
+        assert got == pytest.approx(float(min(1, n * tail)), rel=1e-9)
+    assert stability.overuse_probability(n=5, q=0.75, n_models=9) == pytest.approx(0.0)  # 2 q > 1: never
+
+
+@pytest.mark.parametrize("case", GOLDEN["msamp"], ids=lambda c: f"{c['eps']}-{c['delta']}")
+def test_both_counts_keep_the_bad_event_within_delta(case):
+    of = {"epsilon": case["eps"], "delta": case["delta"], "n": int(case["n"])}
+    for plan in (stability.sampling_plan(**of), stability.sampling_plan_chernoff(**of)):
+        assert stability.overuse_probability(n=of["n"], q=plan.q, n_models=plan.n_models) <= case["delta"]
+    half = stability.sampling_plan_chernoff(**of)
+    assert stability.overuse_probability(n=of["n"], q=half.q, n_models=half.n_models // 2) > case["delta"]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.5, 1e-3), (2.0, 1e-3), (7.5, 1e-3), (0.5, 1e-5), (1.0, 1e-5), (8.0, 1e-5), (12.0, 1e-5)]
+)
+def test_the_repaired_utility_theorem(epsilon, delta):
+    assert delta * math.exp(epsilon) < 2
+    of = {"epsilon": epsilon, "delta": delta}
+    for make in (stability.sampling_plan, stability.sampling_plan_chernoff):
+        q, models = make(**of, n=N)
+        assert models >= 128 * math.log(1 / delta)
+        released = stability.m_samp_release_probability(agreement=0.75, **of, q=q, n_models=models)
+        bad = stability.overuse_probability(n=N, q=q, n_models=models)
+        assert 1 - released + bad <= 3 * delta
+        assert stability.fail_probability(3 / (32 * q) - 1, **of) <= delta**2 * math.exp(epsilon) / 2 * (1 + 1e-9)
+
+
+def test_release_probability_is_a_sum_over_the_binomial_votes():
+    mp.mp.dps = 30
+    of = {"epsilon": 2.0, "delta": 0.01}
+    for agreement, q, models in [(0.9, 0.1, 25), (0.5, 0.2, 40), (0.2, 0.2, 11), (1.0, 0.1, 25), (0.0, 0.1, 25)]:
+        total = mp.mpf(0)
+        for votes in range(models // 2 + 1, models + 1):
+            chance = (
+                mp.binomial(models, votes) * mp.mpf(agreement) ** votes * (1 - mp.mpf(agreement)) ** (models - votes)
+            )
+            x = 2 * ((2 * votes - models) / (4 * mp.mpf(q) * models) - 1) - mp.log(100)
+            total += chance * (1 - mp.exp(-x) / 2 if x > 0 else mp.exp(x) / 2)
+        got = stability.m_samp_release_probability(agreement=agreement, **of, q=q, n_models=models)
+        assert got == pytest.approx(float(total), rel=1e-10)
+
+
+# ---- the gap test ----
+
+
+def test_the_gap_moves_by_at_most_twice_the_moved_votes():
+    golden = GOLDEN["msamp_gap_bruteforce"]
+    models, moved, largest, changes = 12, 2, 0, 0
+    q = moved / (2 * models)  # so that 2 q n_T is the number of votes that may move
+    hists = [h for h in itertools.product(range(models + 1), repeat=3) if sum(h) == models]
+    for one, other in itertools.permutations(hists, 2):
+        if sum(abs(a - b) for a, b in zip(one, other, strict=True)) > 2 * moved:
+            continue
+        gaps = [sorted(h)[-1] - sorted(h)[-2] for h in (one, other)]
+        largest = max(largest, abs(gaps[0] - gaps[1]))
+        here, there = stability.scaled_distance([one, other], q=q, n_models=models)
+        assert abs(here - there) <= 1 + 1e-12
+        if one.index(max(one)) != other.index(max(other)):
+            assert max(here, there) <= 1e-12
+            changes += 1
+    assert (models, moved, largest) == (golden["nT"], golden["votes_moved"], golden["max_gap_change"])
+    assert changes > 50
+
+
+# ---- exact privacy by enumeration ----
+
+
+def majority(part):
+    return int(2 * sum(part) > len(part))
+
+
+def output_law(dataset, *, q, models, epsilon, delta, units=4.0, offset=1.0, checked=True):
+    """The exact law of M_samp's output: all (2^models)^n outcomes of the coins, release by its formula."""
+    total = dict.fromkeys((0, 1, stability.FAIL), 0.0)
+    for coins in itertools.product(itertools.product((0, 1), repeat=len(dataset)), repeat=models):
+        used = [sum(column) for column in zip(*coins, strict=True)]
+        ones = sum(used)
+        weight = q**ones * (1 - q) ** (models * len(dataset) - ones)
+        if checked and max(used) > 2 * q * models:
+            total[stability.FAIL] += weight
+            continue
+        yes = sum(majority(tuple(itertools.compress(dataset, part))) for part in coins)
+        p = released(max(yes, models - yes) - min(yes, models - yes), q, models, epsilon, delta, units, offset)
+        total[int(yes > models - yes)] += weight * p
+        total[stability.FAIL] += weight * (1 - p)
+    return total
+
+
+def released(gap, q, models, epsilon, delta, units, offset):
+    x = epsilon * (gap / (units * q * models) - offset) - math.log(1 / delta)
+    return 1 - 0.5 * math.exp(-x) if x > 0 else 0.5 * math.exp(x)
+
+
+def hockey_stick(p, other, epsilon):
+    return sum(max(0.0, p[o] - math.exp(epsilon) * other[o]) for o in p)
+
+
+@pytest.mark.parametrize(
+    ("q", "models", "epsilon", "delta"), [(0.4, 4, 1.0, 0.1), (0.25, 4, 2.0, 0.05), (0.15, 4, 0.5, 0.5)]
+)
+def test_exact_privacy_on_every_pair_of_small_datasets(q, models, epsilon, delta):
+    datasets = list(itertools.product((0, 1), repeat=3))
+    laws = {d: output_law(d, q=q, models=models, epsilon=epsilon, delta=delta) for d in datasets}
+    worst = 0.0
+    for one, other in itertools.permutations(datasets, 2):
+        if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+            worst = max(worst, hockey_stick(laws[one], laws[other], epsilon))
+    promised = stability.m_samp_privacy(epsilon=epsilon, delta=delta)
+    assert (promised.kind, promised.adjacency) == ("upper bound", "replace-one")
+    assert 0 < worst <= promised.delta
+
+
+def test_given_the_coins_it_is_tight():
+    """Record 1 alone decides half of four models, q = 1/4: the largest number of parts that it may be in."""
+    q, models, epsilon, delta = 0.25, 4, 1.0, 0.1
+    unanimous, tie = np.array([0, 4]), np.array([2, 2])
+    distances = stability.scaled_distance([unanimous, tie], q=q, n_models=models)
+    assert distances.tolist() == pytest.approx([0.0, -1.0], abs=1e-15)
+    p = stability.release_probability(distances, epsilon=epsilon, delta=delta)
+    law = {1: p[0], 0: 0.0, stability.FAIL: 1 - p[0]}
+    other = {1: 0.0, 0: p[1], stability.FAIL: 1 - p[1]}  # the tie goes to the lower label
+    for at in (epsilon, 100.0):
+        assert hockey_stick(law, other, at) == pytest.approx(delta / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("broken", "settings", "least"),
+    [
+        ("as it should be", {}, 0.0),
+        ("the gap divided by 2 q n_T, the change of one count", {"units": 2.0}, 0.01),
+        ("no limit on how often a record is used", {"checked": False}, 1e-4),
+        ("1 is not subtracted", {"offset": 0.0}, 0.01),
+    ],
+)
+def test_broken_variants_are_above_the_promise(broken, settings, least):
+    q, models, epsilon, delta = 0.2, 4, 60.0, 1e-6
+    datasets = list(itertools.product((0, 1), repeat=3))
+    laws = {d: output_law(d, q=q, models=models, epsilon=epsilon, delta=delta, **settings) for d in datasets}
+    worst = max(
+        hockey_stick(laws[one], laws[other], epsilon)
+        for one, other in itertools.permutations(datasets, 2)
+        if sum(a != b for a, b in zip(one, other, strict=True)) == 1
+    )
+    assert worst <= delta / 2 if not settings else worst > least > 100 * delta / 2
+
+
+# ---- the callback ----
+
+
+def majority_of_parts(records, members):
+    """One answer a model: is the mean of its part above one half?"""
+    return (2 * (members @ records) > members.sum(axis=1)).astype(int)
+
+
+def votes(train, *, records=(0, 1, 1, 1), classes=2, q=0.5, n_models=100, chunk=32):
+    return stability.subsample_votes(
+        np.array(records),
+        n=len(records),
+        classes=classes,
+        q=q,
+        n_models=n_models,
+        train=train,
+        rng=np.random.default_rng(0),
+        chunk=chunk,
+    )
+
+
+def test_every_record_is_in_each_part_with_probability_q():
+    """Each count is within 6 standard deviations of n_T q, and the agreement within 6 of the exact one."""
+    seen = []
+
+    def train(records, members):
+        seen.append(members)
+        return majority_of_parts(records, members)
+
+    found = votes(train, n_models=20_000, q=0.3)
+    used = np.concatenate(seen).sum(axis=0)
+    assert found.counts.sum() == 20_000
+    assert found.most_used == used.max()
+    assert (np.abs(used - 6000) <= 6 * math.sqrt(20_000 * 0.3 * 0.7)).all()
+    agreement = stability.subsampling_stability(lambda part: 2 * sum(part) > len(part), dataset=(0, 1, 1, 1), q=0.3)
+    assert abs(found.counts[1] - 20_000 * agreement) <= 6 * math.sqrt(20_000 * agreement * (1 - agreement))
+
+
+def test_chunks_change_nothing():
+    one, other = votes(majority_of_parts, chunk=7), votes(majority_of_parts, chunk=1000)
+    assert one.counts.tolist() == other.counts.tolist()
+    assert one.most_used == other.most_used
+
+
+def test_several_queries_share_the_parts():
+    def train(records, members):
+        first = majority_of_parts(records, members)
+        return np.stack([first, 1 - first, np.full(len(members), 2)], axis=1)
+
+    found = votes(train, classes=3)
+    assert found.counts.shape == (3, 3)
+    single = votes(majority_of_parts).counts
+    assert found.counts.tolist() == [[*single, 0], [*single[::-1], 0], [0, 0, 100]]
+
+
+class Shifting:
+    """A callback that is well behaved for one chunk only."""
+
+    def __init__(self, then):
+        self.calls, self.then = 0, then
+
+    def __call__(self, records, members):
+        self.calls += 1
+        return np.zeros(len(members), dtype=int) if self.calls == 1 else self.then(len(members))
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (lambda records, members: 0, r"^train must return an array of shape \[64\] or \[64, queries\], got shape \(\)"),
+        (lambda records, members: np.zeros(3, dtype=int), r"^train must return an array of shape .*, got shape \(3,\)"),
+        (lambda records, members: np.zeros((64, 0), dtype=int), r"got shape \(64, 0\)"),
+        (lambda records, members: np.zeros((64, 2, 2), dtype=int), r"got shape \(64, 2, 2\)"),
+        (lambda records, members: [[0], [0, 1]] * 32, r"^train must return an array of shape .*, got shape \(\)"),
+        (lambda records, members: np.zeros(64), r"^train must return whole numbers from 0 to 1 .*, got float64"),
+        (lambda records, members: np.zeros(64, dtype=bool), r"^train must return whole numbers .*, got bool"),
+        (lambda records, members: np.full(64, 2), r"^train must return whole numbers from 0 to 1 .*, got 2 to 2"),
+        (lambda records, members: np.full(64, -1), r"^train must return whole numbers .*, got -1 to -1"),
+        (Shifting(lambda models: np.zeros((models, 2), dtype=int)), r"shape \[64\], as for the models before, got"),
+        (Shifting(lambda models: np.zeros(models - 1, dtype=int)), r"shape \[64\], as for the models before, got"),
+        (Shifting(lambda models: np.full(models, 5)), r"^train must return whole numbers from 0 to 1 .*, got 5 to 5"),
+        ("train", "^train must be a function, got 'train'"),
+    ],
+)
+def test_a_callback_that_misbehaves_is_refused_before_any_noise_is_drawn(train, message):
+    class Watched(np.random.Generator):
+        noise = 0
+
+        def laplace(self, *args, **kwargs):
+            Watched.noise += 1
+            return super().laplace(*args, **kwargs)
+
+    rng = Watched(np.random.PCG64(0))
+    with pytest.raises(ValueError, match=message):
+        stability.m_samp(
+            np.zeros(8), epsilon=EPSILON, delta=DELTA, n=8, classes=2, train=train, rng=rng, n_models=128, chunk=64
+        )
+    assert Watched.noise == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"delta": 0.0}, r"^delta must be in \(0, 1\), got 0.0"),
+        ({"delta": 1.0}, r"^delta must be in \(0, 1\), got 1.0"),
+        ({"epsilon": 300.0}, r"^epsilon must be in \(0, 32 log\(1/delta\)\] = \(0, 221.048\], got 300.0"),
+        ({"epsilon": 1e-9}, r"^epsilon must be so large that at most 2\^53 models are needed, got 1e-09"),
+        ({"n": 9}, "^data must hold n = 9 records, got 8"),
+        ({"n_models": 27}, r"^n_models must be at least 1/q = 27.631, .*, got 27"),
+        ({"classes": 1}, r"^classes must be an integer in \[2, .*\], got 1"),
+        ({"chunk": 0}, "^chunk must be an integer in .*, got 0"),
+        ({"rng": 5}, "^rng must be a numpy.random.Generator"),
+        ({"data": []}, "^data must hold n = 8 records, got 0"),
+        ({"data": "abcdefgh"}, "^data must be a list, tuple or array of records, got 'abcdefgh'"),
+        ({"data": np.array(8)}, "^data must be a list, tuple or array of records"),
+    ],
+)
+def test_bad_input_is_refused_before_training(changed, message):
+    def train(records, members):
+        raise AssertionError("no model should be trained")
+
+    usual = {"data": np.zeros(8), "epsilon": EPSILON, "delta": DELTA, "n": 8, "classes": 2, "train": train}
+    settings = {**usual, "rng": np.random.default_rng(0), "n_models": 128, **changed}
+    with pytest.raises(ValueError, match=message):
+        stability.m_samp(settings.pop("data"), **settings)
+
+
+def test_a_record_in_too_many_parts_is_a_failure():
+    """q n_T = 1 and 5000 records: some record is in three parts or more, but for probability e^-390."""
+    q, models = stability.sampling_plan(epsilon=EPSILON, delta=DELTA, n=5000).q, 28
+    assert stability.overuse_probability(n=5000, q=q, n_models=models) == pytest.approx(1.0)
+    answer = stability.m_samp(
+        np.ones(5000),
+        epsilon=EPSILON,
+        delta=DELTA,
+        n=5000,
+        classes=2,
+        train=majority_of_parts,
+        rng=np.random.default_rng(0),
+        n_models=models,
+    )
+    assert answer == stability.FAIL
+
+
+def test_unanimous_models_are_released():
+    answer = stability.m_samp(
+        np.ones(200),
+        epsilon=EPSILON,
+        delta=DELTA,
+        n=200,
+        classes=2,
+        train=majority_of_parts,
+        rng=np.random.default_rng(0),
+    )
+    assert np.ndim(answer) == 0
+    assert answer == 1  # all votes equal: the scaled distance is 5.9, a failure has probability 1e-18
+
+
+# ---- on real images: predicted and measured release rates ----
+
+
+def nearest_centroid(pixels, labels, queries):
+    """A closed-form model for each part: the mean image of each label; each query goes to the nearer one."""
+
+    def train(records, members):
+        rows = members.astype(np.float32)
+        ones = rows * labels
+        sums = [np.maximum(r.sum(axis=1, keepdims=True), 1) for r in (rows - ones, ones)]
+        means = [(r @ pixels) / s for r, s in zip((rows - ones, ones), sums, strict=True)]
+        distance = [(m**2).sum(axis=1, keepdims=True) - 2 * m @ queries.T for m in means]
+        return (distance[1] < distance[0]).astype(int)
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def images():
+    """1,000 images of coats and pullovers, at 7 x 7 pixels, and 200 others as queries."""
+    subset = data.fashion_mnist_subset()
+
+    def small(pictures, labels, each):
+        chosen = np.concatenate([np.flatnonzero(labels == label)[:each] for label in (2, 4)])
+        pixels = pictures[chosen].reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(-1, 49) / 255
+        return pixels.astype(np.float32), (labels[chosen] == 4).astype(np.float32)
+
+    return small(subset.train_images, subset.train_labels, 500), small(subset.test_images, subset.test_labels, 100)
+
+
+def test_predicted_and_measured_release_rates_agree(images):
+    (pixels, labels), (queries, _) = images
+    n = len(pixels)
+    train = nearest_centroid(pixels, labels, queries)
+    plan = stability.sampling_plan_chernoff(epsilon=EPSILON, delta=DELTA, n=n)
+    settings = {"q": plan.q, "n_models": plan.n_models}
+    found = stability.subsample_votes(
+        pixels, n=n, classes=2, train=train, rng=np.random.default_rng(1), chunk=128, **settings
+    )
+    assert found.most_used <= 2 * plan.q * plan.n_models
+    distance = stability.scaled_distance(found.counts, **settings)
+    predicted = stability.release_probability(distance, epsilon=EPSILON, delta=DELTA)
+    assert 0.2 < predicted.mean() < 0.98  # some queries are hard
+
+    # given the votes: 40 noise draws for each of 200 queries, within 6 standard deviations
+    rng, runs = np.random.default_rng(2), 40
+    outcomes = stability.stability_test(np.tile(distance, (runs, 1)), epsilon=EPSILON, delta=DELTA, rng=rng)
+    spread = math.sqrt(runs * float((predicted * (1 - predicted)).sum()))
+    assert abs(outcomes.sum() - runs * predicted.sum()) <= 6 * spread
+
+    # a new run of the whole mechanism, with new parts and new noise, against the prediction from the first one's votes
+    answers = stability.m_samp(
+        pixels,
+        epsilon=EPSILON,
+        delta=DELTA,
+        n=n,
+        classes=2,
+        train=train,
+        rng=np.random.default_rng(3),
+        n_models=plan.n_models,
+        chunk=128,
+    )
+    agreement = found.counts.max(axis=1) / plan.n_models
+    again = [
+        stability.m_samp_release_probability(agreement=a, epsilon=EPSILON, delta=DELTA, **settings) for a in agreement
+    ]
+    assert (answers != stability.FAIL).mean() == pytest.approx(np.mean(again), abs=0.06)
+    assert np.mean(again) == pytest.approx(predicted.mean(), abs=0.03)
+    sure = distance > 2.5
+    assert sure.sum() > 50
+    assert (answers[sure] == found.counts[sure].argmax(axis=1)).all()
+
+
+# ---- the recorded run ----
+
+
+def test_the_experiment_runs_resumes_and_agrees(tmp_path):
+    file = tmp_path / "m_samp.json"
+    first = m_samp.run("tiny", into=file, quiet=True)
+    assert len(first["rows"]) == 4
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    stored["rows"] = stored["rows"][:3]  # interrupted before the last row
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    again = m_samp.run("tiny", into=file, quiet=True)
+    drop = {"seconds"}
+    assert [{k: v for k, v in row.items() if k not in drop} for row in again["rows"]] == [
+        {k: v for k, v in row.items() if k not in drop} for row in first["rows"]
+    ]
+    agree(first)
+
+
+def test_the_recorded_run_agrees_with_its_predictions():
+    recorded = json.loads(m_samp.RESULTS.read_text(encoding="utf-8"))
+    assert recorded["models"] == {"printed": 12_306, "Chernoff": 1153}
+    assert recorded["n"] == 10_000
+    assert len(recorded["rows"]) == 10
+    assert max(row["seconds"] for row in recorded["rows"]) < 30
+    agree(recorded)
+    for row in recorded["rows"]:
+        tops = np.array(row["votes_for_a_top"])
+        distance = stability.scaled_distance(
+            np.stack([row["n_models"] - tops, tops], axis=1), q=recorded["q"], n_models=row["n_models"]
+        )
+        rate = stability.release_probability(distance, epsilon=EPSILON, delta=DELTA).mean()
+        assert row["predicted_release_rate"] == pytest.approx(rate, rel=1e-9)
+
+
+def agree(result):
+    """Every measured rate is within 6 standard deviations of the predicted one, with one draw and with many."""
+    for row in result["rows"]:
+        sd = row["standard_deviation"]
+        assert abs(row["measured_release_rate"] - row["predicted_release_rate"]) <= 6 * sd
+        many = abs(row["measured_over_all_noise_draws"] - row["predicted_release_rate"])
+        assert many <= 6 * sd / math.sqrt(result["noise_draws"])
+        expected = row["release_rate_expected_from_the_seed_before"]
+        if expected is not None:
+            assert row["predicted_release_rate"] == pytest.approx(expected, abs=0.02)
+        assert not row["failed_for_overuse"]

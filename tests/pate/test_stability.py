@@ -1,0 +1,341 @@
+"""Distance to instability and M_stab: golden numbers, brute force, and the exact output laws of small instances."""
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpml.pate import stability
+from tests.golden import golden
+
+GOLDEN = golden("stability")
+
+
+def histograms(voters, classes):
+    """Every vote histogram."""
+    for bars in itertools.combinations(range(voters + classes - 1), classes - 1):
+        ends = (-1, *bars, voters + classes - 1)
+        yield tuple(b - a - 1 for a, b in itertools.pairwise(ends))
+
+
+def neighbours(counts):
+    """Every histogram after one voter changes the vote."""
+    for source, target in itertools.permutations(range(len(counts)), 2):
+        if counts[source] > 0:
+            moved = list(counts)
+            moved[source] -= 1
+            moved[target] += 1
+            yield tuple(moved)
+
+
+def plurality(votes, classes):
+    counts = [votes.count(label) for label in range(classes)]
+    return counts.index(max(counts))
+
+
+def walk(counts):
+    """The distance to instability by breadth-first search over histograms: an independent route."""
+    winner, level, seen = counts.index(max(counts)), {counts}, {counts}
+    for distance in range(sum(counts) + 1):
+        level = {n for c in level for n in neighbours(c)} - seen
+        if any(n.index(max(n)) != winner for n in level):
+            return distance
+        seen |= level
+    raise AssertionError("some other label can always win")
+
+
+# ---- distance ----
+
+
+@pytest.mark.parametrize("example", GOLDEN["dist_plurality"]["examples"], ids=lambda e: str(e["counts"]))
+def test_golden_distances(example):
+    assert stability.distance_to_instability(example["counts"]) == example["dist"]
+
+
+@pytest.mark.parametrize(("voters", "classes"), [(1, 2), (2, 2), (7, 2), (8, 2), (6, 3), (7, 3), (5, 4)])
+def test_the_closed_form_is_a_walk_over_histograms(voters, classes):
+    every = list(histograms(voters, classes))
+    assert len(every) == math.comb(voters + classes - 1, classes - 1)
+    assert stability.distance_to_instability(every).tolist() == [walk(counts) for counts in every]
+
+
+@pytest.mark.parametrize(("voters", "classes"), [(5, 2), (4, 3)])
+def test_the_closed_form_is_brute_force_over_datasets(voters, classes):
+    for votes in itertools.product(range(classes), repeat=voters):
+        counts = np.bincount(votes, minlength=classes)
+        slow = stability.distance_by_brute_force(
+            lambda d: plurality(d, classes), dataset=votes, values=tuple(range(classes))
+        )
+        assert stability.distance_to_instability(counts) == slow
+
+
+def test_the_distance_moves_by_at_most_one_and_is_zero_where_the_answer_changes():
+    changes = 0
+    for counts in histograms(9, 3):
+        for other in neighbours(counts):
+            here, there = (int(stability.distance_to_instability(c)) for c in (counts, other))
+            assert abs(here - there) <= 1
+            if counts.index(max(counts)) != other.index(max(other)):
+                assert here == there == 0
+                changes += 1
+    assert changes > 20
+
+
+def test_brute_force_on_other_functions():
+    by_brute_force = stability.distance_by_brute_force
+    bits = (0, 1)
+    assert by_brute_force(lambda d: 7, dataset=(0, 1, 1, 0), values=bits) == 4  # constant: all n records may change
+    assert by_brute_force(sum, dataset=(0, 1, 1, 0), values=bits) == 0
+    assert by_brute_force(max, dataset=(1, 1, 1, 0), values=bits) == 2
+    assert by_brute_force(lambda d: sorted(d)[2], dataset=(3, 3, 3, 3, 5), values=(3, 5)) == 1  # the median
+    assert by_brute_force(lambda d: sorted(d)[2], dataset=np.array([3, 3, 3, 3, 3]), values=[5, 3]) == 2
+
+
+def test_shapes():
+    one = stability.distance_to_instability([5, 2])
+    assert np.ndim(one) == 0
+    assert one == 1
+    several = stability.distance_to_instability(np.array([[5, 2], [0, 9]]))
+    assert several.tolist() == [1, 4]
+    assert several.dtype == np.int64
+    large = stability.distance_to_instability([2**53, 1])
+    assert large == (2**53 - 1) // 2
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [[3], [[3], [4]], 5, [3, -1], [3, 1.5], [0, 0], [[1, 2], [0, 0]], [[[1, 2]]], [math.nan, 1], "ab", None, [True, 2]],
+)
+@pytest.mark.parametrize("function", [stability.distance_to_instability, stability.m_stab])
+def test_bad_counts(function, bad):
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    more = {} if function is stability.distance_to_instability else {"epsilon": 1.0, "delta": 0.1, "rng": rng}
+    with pytest.raises(ValueError, match=r"^counts must .*, got "):
+        function(bad, **more)
+    assert rng.bit_generator.state == before  # nothing was drawn
+
+
+def test_bad_small_datasets():
+    def brute_force(**changed):
+        stability.distance_by_brute_force(**{"function": max, "dataset": (0, 1), "values": (0, 1), **changed})
+
+    for changed, message in [
+        ({"function": 3}, "^function must be a function, got 3"),
+        ({"dataset": ()}, "^dataset must hold at least one record"),
+        ({"dataset": "ab"}, "^dataset must be a list, tuple or array of records, got 'ab'"),
+        ({"dataset": [0] * 30}, r"^dataset must have few records: 2\^30 datasets are too many, got 30 records"),
+        ({"values": (0,)}, "^values must be at least two different values"),
+        ({"values": (0, 1, 1)}, "^values must be at least two different values"),
+        ({"values": (0, 2)}, "^dataset must hold records that are among values"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            brute_force(**changed)
+    with pytest.raises(ValueError, match=r"^dataset must have at most 20 records, got 21"):
+        stability.subsampling_stability(len, dataset=[0] * 21, q=0.5)
+
+
+def test_subsampling_stability():
+    def some(part):
+        return 1 in part
+
+    exact = stability.subsampling_stability(some, dataset=(1, 0, 1, 0), q=0.3)
+    assert exact == pytest.approx(1 - 0.7**2, rel=1e-14)  # true on the whole; one of the two must be there
+    assert stability.subsampling_stability(some, dataset=(0, 0), q=0.3) == pytest.approx(1.0)
+    assert stability.subsampling_stability(len, dataset=(0, 0, 0), q=1.0) == pytest.approx(1.0)
+    assert stability.subsampling_stability(len, dataset=(0, 0, 0), q=0.0) == pytest.approx(0.0)
+
+    # the majority of 9 ones and 2 zeros, ties to 0: by the two binomial laws
+    ones, zeros = (mp.mpf("0.5") ** n for n in (9, 2))
+    expected = sum(mp.binomial(9, a) * mp.binomial(2, b) * ones * zeros for a in range(10) for b in range(3) if a > b)
+    majority = stability.subsampling_stability(lambda part: sum(part) > len(part) / 2, dataset=[1] * 9 + [0] * 2, q=0.5)
+    assert majority == pytest.approx(float(expected), rel=1e-13)
+
+
+# ---- M_stab ----
+
+
+@pytest.mark.parametrize("case", GOLDEN["mstab"], ids=lambda c: f"{c['eps']}-{c['delta']}")
+def test_golden_release_probabilities(case):
+    of = {"epsilon": case["eps"], "delta": case["delta"]}
+    assert stability.stability_threshold(**of) == pytest.approx(case["T"], rel=1e-13)
+    for row in case["p_output"]:
+        assert stability.release_probability(row["dist"], **of) == pytest.approx(row["p"], rel=1e-12)
+        assert stability.fail_probability(row["dist"], **of) == pytest.approx(1 - row["p"], rel=1e-9, abs=1e-15)
+    distances = np.arange(300)
+    log_ratio = np.abs(np.diff(np.log(stability.release_probability(distances, **of)))).max()
+    log_ratio = max(log_ratio, np.abs(np.diff(np.log(stability.fail_probability(distances, **of)))).max())
+    assert log_ratio == pytest.approx(case["caseI_max_logratio"], rel=1e-9)
+    assert stability.m_stab_privacy(**of).delta == pytest.approx(case["caseII_delta"], rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "distance"),
+    [(1.0, 1e-5, 3), (0.1, 0.9, 0), (2.0, 1e-12, 40), (8.0, 1e-3, -0.5), (1e-3, 0.5, 2.5), (1.0, 1e-300, 690.7)],
+)
+def test_release_probability_is_the_integral_of_the_noise(epsilon, delta, distance):
+    mp.mp.dps = 40
+    e, threshold = mp.mpf(epsilon), -mp.log(mp.mpf(delta)) / mp.mpf(epsilon)
+    points = sorted({threshold - distance, mp.mpf(0)} | {threshold - distance + k / e for k in (5, 20)})
+    density = mp.quad(
+        lambda x: e / 2 * mp.exp(-e * abs(x)), [p for p in points if p >= threshold - distance] + [mp.inf]
+    )
+    of = {"epsilon": epsilon, "delta": delta}
+    assert stability.release_probability(distance, **of) == pytest.approx(float(density), rel=1e-9)
+    assert stability.fail_probability(distance, **of) == pytest.approx(float(1 - density), rel=1e-9)
+
+
+def test_extreme_arguments_stay_probabilities():
+    for epsilon, delta, distance in itertools.product(
+        (5e-324, 1e-8, 1e300), (5e-324, 0.5, 1 - 2**-53), (-1e300, 0, 1e9)
+    ):
+        of = {"epsilon": epsilon, "delta": delta}
+        p, fail = stability.release_probability(distance, **of), stability.fail_probability(distance, **of)
+        assert 0 <= p <= 1
+        assert p + fail == pytest.approx(1.0, abs=1e-12)
+    assert stability.fail_probability(800.0, epsilon=1.0, delta=1e-5) == pytest.approx(math.exp(-800) / 2e-5, rel=1e-9)
+    with pytest.raises(ValueError, match=r"^epsilon must keep "):
+        stability.stability_threshold(epsilon=5e-324, delta=0.5)
+    with pytest.raises(ValueError, match=r"^epsilon must keep "):
+        stability.distance_needed(epsilon=1e-310, delta=0.5, beta=0.1)
+
+
+def law(counts, *, epsilon, delta, distance=None):
+    """Output -> probability, written anew: the distance by search, the release by the Laplace distribution function."""
+    d = walk(counts) if distance is None else distance(counts)
+    x = epsilon * (d - math.log(1 / delta) / epsilon)
+    p = 1 - 0.5 * math.exp(-x) if x > 0 else 0.5 * math.exp(x)
+    return {counts.index(max(counts)): p, stability.FAIL: 1 - p}
+
+
+def exact_delta(laws, pairs, epsilon):
+    """The least delta for these pairs: the largest hockey-stick divergence, by summing over outputs."""
+    return max(
+        sum(max(0.0, p - math.exp(epsilon) * laws[other].get(output, 0.0)) for output, p in laws[one].items())
+        for one, other in pairs
+    )
+
+
+CASES = [(9, 2, 1.0, 0.05), (30, 2, 1.0, 1e-5), (9, 3, 0.5, 0.1), (7, 2, 0.3, 0.9)]
+
+
+@pytest.mark.parametrize(("voters", "classes", "epsilon", "delta"), CASES)
+def test_m_stab_is_exactly_epsilon_and_half_of_delta(voters, classes, epsilon, delta):
+    every = list(histograms(voters, classes))
+    pairs = [(one, other) for one in every for other in neighbours(one)]
+    laws = {counts: law(counts, epsilon=epsilon, delta=delta) for counts in every}
+    for counts in every:  # the package computes the law that is enumerated here
+        released = stability.release_probability(
+            stability.distance_to_instability(counts), epsilon=epsilon, delta=delta
+        )
+        assert laws[counts][counts.index(max(counts))] == pytest.approx(released, rel=1e-12)
+    promised = stability.m_stab_privacy(epsilon=epsilon, delta=delta)
+    assert (promised.kind, promised.adjacency) == ("exact", "replace-one")
+    for at in (epsilon, 2 * epsilon, 50 * epsilon):  # no epsilon, however large, makes do with less
+        assert exact_delta(laws, pairs, at) == pytest.approx(promised.delta, rel=1e-9)
+    for g in GOLDEN["mstab_exact"]:
+        if (g["n"], g["classes"], g["eps"], g["delta"]) == (voters, classes, epsilon, delta):
+            assert exact_delta(laws, pairs, epsilon) == pytest.approx(g["exact_delta_at_eps"], rel=1e-9)
+
+
+def test_all_golden_instances_are_enumerated():
+    assert {(g["n"], g["classes"], g["eps"], g["delta"]) for g in GOLDEN["mstab_exact"]} <= set(CASES)
+
+
+def test_epsilon_is_tight_too():
+    """Just below epsilon the case of equal answers needs more than delta / 2, as soon as distances are large."""
+    every = list(histograms(40, 2))
+    pairs = [(one, other) for one in every for other in neighbours(one)]
+    laws = {counts: law(counts, epsilon=1.0, delta=0.05) for counts in every}
+    assert exact_delta(laws, pairs, 1.0) == pytest.approx(0.025, rel=1e-12)
+    assert exact_delta(laws, pairs, 0.9) > 0.03
+
+
+@pytest.mark.parametrize(
+    ("broken", "distance", "least"),
+    [
+        ("distance to the nearest other answer, not less one", lambda c: walk(c) + 1, 0.025 * math.e),
+        ("the gap in place of the distance", lambda c: max(c) - sorted(c)[-2], 0.026),
+        ("the printed range {1, ..., n}", lambda c: max(1, walk(c)), 0.025 * math.e),
+    ],
+)
+def test_a_wrong_distance_breaks_the_promise(broken, distance, least):
+    every = list(histograms(9, 2))
+    pairs = [(one, other) for one in every for other in neighbours(one)]
+    laws = {counts: law(counts, epsilon=1.0, delta=0.05, distance=distance) for counts in every}
+    assert exact_delta(laws, pairs, 1.0) >= least * (1 - 1e-12)
+    assert exact_delta(laws, pairs, 1.0) > 0.025 * 1.01
+
+
+def test_without_noise_nothing_is_left():
+    """Release if the distance itself exceeds the threshold: two neighbours on both sides of it are told apart."""
+    every = list(histograms(9, 2))
+    pairs = [(one, other) for one in every for other in neighbours(one)]
+    threshold = math.log(1 / 0.05)
+    laws = {}
+    for counts in every:
+        passes = float(walk(counts) > threshold)
+        laws[counts] = {counts.index(max(counts)): passes, stability.FAIL: 1 - passes}
+    assert exact_delta(laws, pairs, 1.0) == pytest.approx(1.0)
+
+
+def test_the_noise_must_be_for_epsilon():
+    """Noise for epsilon but a budget that names half of it."""
+    every = list(histograms(20, 2))
+    pairs = [(one, other) for one in every for other in neighbours(one)]
+    laws = {counts: law(counts, epsilon=2.0, delta=0.05) for counts in every}
+    assert exact_delta(laws, pairs, 1.0) > 0.1
+
+
+def test_m_stab_draws_from_the_law():
+    """20,000 runs on each of four histograms; each count is within 6 standard deviations (false alarm below 1e-7)."""
+    rng, runs, of = np.random.default_rng(5), 20_000, {"epsilon": 1.0, "delta": 0.05}
+    for counts in ([5, 4, 0], [2, 9, 1], [0, 1, 12], [0, 0, 30]):
+        answers = stability.m_stab(np.tile(counts, (runs, 1)), **of, rng=rng)
+        p = float(stability.release_probability(stability.distance_to_instability(counts), **of))
+        released = int((answers != stability.FAIL).sum())
+        assert abs(released - runs * p) <= 6 * math.sqrt(runs * p * (1 - p)) + 3
+        assert set(answers.tolist()) <= {int(np.argmax(counts)), stability.FAIL}
+
+
+def test_m_stab_returns_a_label_or_fail():
+    rng = np.random.default_rng(1)
+    one = stability.m_stab([0, 400, 3], epsilon=1.0, delta=1e-5, rng=rng)
+    assert np.ndim(one) == 0
+    assert one == 1  # distance 198: fails with probability 1e-81
+    several = stability.m_stab([[400, 0, 3], [2, 2, 2]], epsilon=1.0, delta=1e-5, rng=rng)
+    assert several.tolist() == [0, stability.FAIL]  # distance 0: released with probability 5e-6
+
+
+def test_the_test_for_any_function():
+    rng = np.random.default_rng(1)
+    one = stability.stability_test(500.0, epsilon=1.0, delta=1e-5, rng=rng)
+    assert np.ndim(one) == 0
+    assert one
+    assert stability.stability_test([0.0, 99.0], epsilon=1.0, delta=1e-9, rng=rng).tolist() == [False, True]
+    assert not stability.stability_test(0.0, epsilon=1e300, delta=1e-9, rng=rng)
+    assert stability.stability_test(1e300, epsilon=1e300, delta=1e-9, rng=rng)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "beta"), [(1.0, 1e-5, 0.01), (0.1, 1e-6, 1e-9), (3.0, 0.3, 0.5)])
+def test_the_utility_claim(epsilon, delta, beta):
+    of = {"epsilon": epsilon, "delta": delta}
+    needed = stability.distance_needed(**of, beta=beta)
+    assert stability.fail_probability(needed, **of) == pytest.approx(beta / 2, rel=1e-9)
+    assert stability.fail_probability(math.ceil(needed), **of) <= beta / 2 * (1 + 1e-9)
+    assert stability.fail_probability(needed - 1 / epsilon, **of) > beta / 2  # and one less is not enough
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.1, math.nan, "0.1", None])
+def test_delta_lies_strictly_between_0_and_1(delta):
+    rng = np.random.default_rng(0)
+    for call in (
+        lambda: stability.m_stab([5, 1], epsilon=1.0, delta=delta, rng=rng),
+        lambda: stability.release_probability(1.0, epsilon=1.0, delta=delta),
+        lambda: stability.m_stab_privacy(epsilon=1.0, delta=delta),
+        lambda: stability.distance_needed(epsilon=1.0, delta=delta, beta=0.1),
+    ):
+        with pytest.raises(ValueError, match=r"^delta must be in \(0, 1\), got "):
+            call()

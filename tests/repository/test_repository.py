@@ -1,0 +1,269 @@
+"""Rules for all files of the repository: names, line ends, sizes, pins, notebooks."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import fnmatch
+import importlib.metadata
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = {".cff", ".css", ".html", ".ipynb", ".js", ".json", ".md", ".py", ".svg", ".toml", ".txt", ".yaml", ".yml"}
+BUILT = ("_build/html", "_build/jupyter_execute")
+
+
+def listed() -> list[str]:
+    """The files that git tracks or would track; in a folder without git, all that .gitignore does not name."""
+    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names: list[str] = []
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        names = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    if not names:
+        ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").split()]
+        for path in (path.relative_to(ROOT) for path in ROOT.rglob("*")):
+            if not any(fnmatch.fnmatch(part, pattern) for part in path.parts for pattern in ignored):
+                names.append(path.as_posix())
+    return sorted(name for name in names if (ROOT / name).is_file())
+
+
+FILES = listed()
+PYTHON = [name for name in FILES if name.endswith(".py")]
+NOTEBOOKS = [name for name in FILES if name.endswith(".ipynb")]
+
+
+def own_text() -> Iterator[tuple[str, str]]:
+    """Name and text of each text file of ours; what others wrote lies in book/static/mathjax."""
+    for name in FILES:
+        path = ROOT / name
+        if (path.suffix in TEXT or path.suffix == "") and not name.startswith("book/static/mathjax/"):
+            yield name, path.read_text(encoding="utf-8")
+
+
+def test_the_list_is_there() -> None:
+    assert {"course.py", "pyproject.toml", "requirements.txt", "dpml/arguments.py"} <= set(FILES)
+    assert NOTEBOOKS
+
+
+def faults_of_name(name: str) -> list[str]:
+    """Why a path, with forward slashes, would not do on one of the systems."""
+    faults = [f"the character {letter!r}" for letter in sorted(set(re.findall(r'[:?*<>|"\\\x00-\x1f\x7f]', name)))]
+    if len(name) > 180:
+        faults.append("longer than 180 characters")
+    for part in name.split("/"):
+        if part != part.strip(" ") or part.endswith("."):
+            faults.append(f"a dot or blank at the end, or a blank in front: {part!r}")
+        if re.fullmatch(r"(?i:con|prn|aux|nul|com\d|lpt\d)(\..*)?", part):
+            faults.append(f"a name that Windows keeps for a device: {part}")
+    return faults
+
+
+@pytest.mark.parametrize(
+    "name", ["a:b", "a?", "a/con.txt", "NUL", "aux/x", "a./b", "a /b", "a\\b", "x" * 181, "a\nb", "com1.py", "a/ b"]
+)
+def test_names_that_do_not_do(name: str) -> None:
+    assert faults_of_name(name)
+
+
+def test_names_do_on_every_system() -> None:
+    built = [path for top in BUILT for path in (ROOT / top).rglob("*") if path.is_file()]
+    names = FILES + [path.relative_to(ROOT).as_posix() for path in built]
+    assert {name: faults_of_name(name) for name in names if faults_of_name(name)} == {}
+    lowered: dict[str, str] = {}
+    for name in names:
+        assert lowered.setdefault(name.lower(), name) == name, f"{name} differs from another in case only"
+
+
+def test_no_file_is_large() -> None:
+    sizes = {name: (ROOT / name).stat().st_size for name in FILES}
+    assert {name: size for name, size in sizes.items() if size > 8_000_000} == {}
+
+
+def test_line_ends_are_lf() -> None:
+    faults = [name for name, _ in own_text() if b"\r" in (ROOT / name).read_bytes()]
+    assert faults == []
+    attributes = (ROOT / ".gitattributes").read_text(encoding="utf-8")
+    assert "* text=auto eol=lf" in attributes
+
+
+def test_text_ends_with_one_line_end() -> None:
+    def sound(text: str) -> bool:
+        return text == "" or (text.endswith("\n") and not text.endswith("\n\n"))
+
+    assert [name for name, text in own_text() if not sound(text)] == []
+
+
+# Put together from pieces, so that this file does not hold what it looks for.
+MACHINE = [
+    *(
+        "/" + folder + "/"
+        for folder in ("work", "root", "farm", "opt/pypi", "opt/wheels", "home/[a-z]+", "Users/[a-z]+")
+    ),
+    "/" + "tmp" + r"/\w",
+    r"\.\./" + "shared",
+    *("pypi" + r"\." + "org", "python" + "hosted", "npm" + r"js\.org", "debian" + r"\.org", r"download\." + "pytorch"),
+]
+
+
+def test_no_place_of_one_machine_and_no_package_host() -> None:
+    pattern = re.compile(r"(?<![\w.~*-])" + r"(?:" + "|".join(MACHINE) + ")")
+    found = {name: match.group() for name, text in own_text() if (match := pattern.search(text))}
+    assert found == {}
+    assert pattern.search("in " + "/" + "root" + "/x") and pattern.search("https://" + "pypi" + ".org")
+
+
+def code_of(name: str) -> ast.Module:
+    return ast.parse((ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_no_shell_and_no_python_by_path() -> None:
+    """A shell differs between systems, and so does the place of Python in an environment."""
+    for name in PYTHON:
+        for node in ast.walk(code_of(name)):
+            if isinstance(node, ast.Call):
+                for keyword in node.keywords:
+                    shell = keyword.arg == "shell" and not (
+                        isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+                    )
+                    assert not shell, f"{name}, line {node.lineno}: a shell"
+        with (ROOT / name).open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.type == tokenize.STRING:
+                    assert "bin" + "/python" not in token.string, f"{name}, line {token.start[0]}"
+
+
+def test_no_path_is_split_at_a_slash() -> None:
+    pattern = re.compile(r"str\((?:path|file|folder|ROOT)\w*\)" + r"""\.r?split\(["']/""")
+    assert [name for name in PYTHON if pattern.search((ROOT / name).read_text(encoding="utf-8"))] == []
+
+
+def test_text_files_are_opened_with_their_encoding() -> None:
+    """Otherwise a notebook is read with the code page of the Windows user."""
+    faults = []
+    for name in PYTHON:
+        for node in ast.walk(code_of(name)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            before = {"read_text": 0, "write_text": 1}.get(node.func.attr)  # arguments before the encoding
+            given = {keyword.arg for keyword in node.keywords}
+            if before is not None and "encoding" not in given and len(node.args) <= before:
+                faults.append(f"{name}, line {node.lineno}")
+    # The stamp of course.py is a digest, plain ASCII.
+    assert [fault for fault in faults if not fault.startswith("course.py")] == []
+
+
+def requirements() -> tuple[dict[str, str], dict[str, str]]:
+    """The direct and the transitive pins: name -> rest of the line."""
+    sections: list[dict[str, str]] = []
+    for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("# ---"):
+            sections.append({})
+        elif line and not line.startswith("#"):
+            match = re.fullmatch(r"([A-Za-z0-9._-]+)(==[0-9][\w.]*(?: ; [\w.' =!<]+)?)", line)
+            assert match, f"requirements.txt: not one exact version: {line}"
+            sections[-1][re.sub(r"[-_.]+", "-", match[1]).lower()] = match[2]
+    direct, transitive = sections
+    return direct, transitive
+
+
+def test_every_package_is_pinned_once() -> None:
+    direct, transitive = requirements()
+    assert not set(direct) & set(transitive)
+    assert {"jupyter-book", "sphinx", "nbval", "numpy", "pytest", "scipy", "setuptools", "torch"} <= set(direct)
+    assert not [name for name in direct if " ; " in direct[name]], "a direct one is needed on every system"
+
+
+def test_the_metadata_asks_for_nothing_that_is_not_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["dependencies"] + [line for extra in project["optional-dependencies"].values() for line in extra]
+    direct, _ = requirements()
+    for line in wanted:
+        name, minimum = line.split(">=")
+        pinned = direct[name].removeprefix("==").split(".post")[0]
+        assert [int(n) for n in pinned.split(".")] >= [int(n) for n in minimum.split(".")], f"{line}, pinned {pinned}"
+
+
+def test_imports_are_pinned() -> None:
+    """Each package that our code imports is a direct one, not one that happens to come along."""
+    course, _ = requirements()
+    lists = sorted((ROOT / "benchmarks").glob("requirements*.txt"))
+    listed = "".join(path.read_text(encoding="utf-8") for path in lists)
+    peers = re.findall(r"(?m)^([\w-]+)==", listed)
+    ours = {"dpml", "tests", "course", "book", "experiments", "benchmarks", "conftest"}
+    ours |= {Path(name).stem for name in PYTHON}
+    provided, missing = importlib.metadata.packages_distributions(), set()
+    for name in PYTHON:
+        direct = {*course, *peers} if name.startswith(("benchmarks/", "experiments/")) else {*course}
+        for node in ast.walk(code_of(name)):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                modules = [node.module or ""]
+            for module in (full.split(".")[0] for full in modules):
+                packages = {re.sub(r"[-_.]+", "-", package).lower() for package in provided.get(module, [module])}
+                if module not in sys.stdlib_module_names | ours and not packages & direct:
+                    missing.add(f"{name}: {module}")
+    assert missing == set()
+
+
+def test_installed_packages_agree_with_each_other() -> None:
+    done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_examples_of_the_readme_run() -> None:
+    outcome = doctest.testfile(str(ROOT / "README.md"), module_relative=False, encoding="utf-8")
+    assert outcome.failed == 0
+    assert outcome.attempted >= 7
+
+
+def test_the_readme_names_what_is_there() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w./]+(?:/|\.\w+))`", text)
+    assert len(named) > 10
+    made = {".venv", "work/"}  # by course.py
+    assert [name for name in named if name not in made and not (ROOT / name).exists()] == []
+    for word in re.findall(r"course\.py (\w+)", text):
+        assert f'"{word}": {word}' in (ROOT / "course.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+class TestNotebook:
+    def test_cells_have_ids_and_no_outputs(self, name: str) -> None:
+        cells = json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]
+        ids = [cell.get("id") for cell in cells]
+        assert all(ids) and len(set(ids)) == len(ids)
+        for cell in cells:
+            if cell["cell_type"] == "code":
+                assert cell["outputs"] == []
+                assert cell["execution_count"] is None
+
+    def test_format_and_kernel(self, name: str) -> None:
+        content = json.loads((ROOT / name).read_text(encoding="utf-8"))
+        assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
+        assert content["metadata"]["kernelspec"]["name"] == "python3"
+        # What else an editor stores would change with every save.
+        assert set(content["metadata"]) <= {"kernelspec", "language_info", "mystnb"}
+
+    def test_tests_something(self, name: str) -> None:
+        """Nbval passes a notebook that asserts nothing."""
+        cells = json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        assert sources
+        tests = [
+            node
+            for source in sources
+            for node in ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!].*$", "pass", source)))
+            if isinstance(node, ast.Assert)
+            or (isinstance(node, ast.Call) and re.search(r"(^|[._])check", ast.unparse(node.func)))
+        ]
+        assert tests

@@ -1,0 +1,228 @@
+"""The shape of the package: layers, sources, names, sizes, and what an import costs."""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpml
+
+ROOT = Path(dpml.__file__).parent
+LAYERS = [  # each may import those before it, and itself
+    {"arguments"},
+    {"numerics"},
+    {"mechanisms"},
+    {"accounting"},
+    {"pate", "ptr", "audit"},
+    {"data", "training"},
+    {"byzantine", "certified"},
+    {"command_line"},
+    {"lessons", "__main__"},
+]
+TORCH_ROOMS = {"training", "byzantine", "certified"}
+MATHS_ROOMS = {"arguments", "numerics", "mechanisms", "accounting", "audit", "pate", "ptr"}
+TORCH_FREE = sorted(
+    name
+    for _, name, _ in pkgutil.walk_packages(dpml.__path__, "dpml.")
+    if name.split(".")[1] not in TORCH_ROOMS | {"lessons", "datasets"}
+)
+
+
+def sources():
+    return sorted(path for path in ROOT.rglob("*.py") if "datasets" not in path.parts)
+
+
+def room_of(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(path):
+    """Every module that a file imports, at its head or inside a function, except for type checking only."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for child in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def rooms_imported(path):
+    return {name.split(".")[1] for name in imported(path) if name.startswith("dpml.") and "." in name}
+
+
+def public_functions(rooms):
+    for name in (m for m in TORCH_FREE if m.split(".")[1] in rooms and not m.split(".")[-1].startswith("_")):
+        module = importlib.import_module(name)
+        for attribute, value in vars(module).items():
+            if not attribute.startswith("_") and getattr(value, "__module__", None) == name and callable(value):
+                yield f"{name}.{attribute}", value
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_layers_point_one_way(path):
+    room = room_of(path)
+    used = rooms_imported(path)
+    if room == "__init__":
+        assert not used, "import dpml must import nothing eagerly"
+    elif room == "classroom":
+        assert used <= {"classroom", "arguments"}
+    else:
+        level = next(i for i, names in enumerate(LAYERS) if room in names)
+        allowed = set().union(*LAYERS[:level], {room})
+        if level == len(LAYERS) - 1:
+            allowed |= {"classroom"}
+        assert used <= allowed, f"{room} may import {sorted(allowed)}"
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_torch_stays_in_its_rooms(path):
+    uses_torch = any(name.split(".")[0] == "torch" for name in imported(path))
+    assert not uses_torch or room_of(path) in TORCH_ROOMS | {"lessons"}
+
+
+@pytest.mark.parametrize("path", [p for p in sources() if room_of(p) in MATHS_ROOMS], ids=lambda p: p.stem)
+def test_maths_files_are_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 250
+
+
+FUNCTIONS = dict(public_functions(MATHS_ROOMS - {"arguments"}))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_public_names_state_their_source(name):
+    documentation = inspect.getdoc(FUNCTIONS[name]) or ""
+    assert re.search(r"^Source: \S", documentation, re.MULTILINE)
+    assert documentation.count("\nPrinted: ") == documentation.count("\nImplemented: ")
+    if inspect.isfunction(FUNCTIONS[name]):
+        assert "\nRaises:\n    ValueError: " in documentation
+
+
+@pytest.mark.parametrize("name", [n for n, f in FUNCTIONS.items() if inspect.isfunction(f)])
+def test_keyword_only_after_the_first(name):
+    kinds = [p.kind for p in inspect.signature(FUNCTIONS[name]).parameters.values()]
+    assert all(kind is inspect.Parameter.KEYWORD_ONLY for kind in kinds[1:])
+    assert kinds[0] in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def translated_names():
+    """The names in backticks in the tables of the notation page."""
+    text = (ROOT.parent / "book" / "notation.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+def test_parameter_names_are_on_the_notation_page():
+    known = translated_names()
+    used = {
+        parameter
+        for name, function in FUNCTIONS.items()
+        if name.split(".")[1] in {"mechanisms", "accounting", "audit", "pate", "ptr"}
+        for parameter in inspect.signature(function).parameters
+        if parameter != "_"
+    }
+    assert used, "nothing was found to compare"
+    assert sorted(used - known) == []
+
+
+def test_printed_and_implemented_concern_the_known_items():
+    """The items of the sources that these modules set right; the errata page is made from them."""
+    corrected = {name.split(".")[-1] for name, f in FUNCTIONS.items() if "\nPrinted: " in (inspect.getdoc(f) or "")}
+    assert corrected == {
+        "advanced",
+        "amplify",
+        "lecture_bound",
+        "lecture_log_form",
+        "gaussian_sigma_classic",
+        "laplace_epsilon",
+        "log_moment",
+        "laplace_vote_epsilon",
+        "laplace_student",
+        "distance_to_instability",
+        "release_probability",
+        "sampling_plan",
+        "m_samp_release_probability",
+        "m_svec",
+        "sparse_scale_classic",
+        "m_svec_noise_classic",
+        "no_threshold_noise",
+        "printed_sparse",
+        "theorem_4_2",
+        "theorem_4_4",
+    }
+
+
+def test_the_map_names_what_exists():
+    listed = {module for modules in dpml.CHAPTERS.values() for module in modules}
+    for module in listed:
+        assert importlib.util.find_spec(module), module
+        assert f"`{module}`" in dpml.__doc__
+    assert set(re.findall(r"^\|.*\| `(dpml[\w.]*)` \|", dpml.__doc__, re.MULTILINE)) >= listed
+
+
+def test_lazy_access():
+    code = "import dpml; print(dpml.mechanisms.gaussian_delta(sigma=1.0, epsilon=0.0), 'numerics' in dir(dpml))"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    value, listed = output.split()
+    assert float(value) == pytest.approx(0.3829249225480262, rel=1e-14)
+    assert listed == "True"
+    with pytest.raises(AttributeError, match=r"^module 'dpml' has no attribute 'no_such_room'$"):
+        _ = dpml.no_such_room
+
+
+# ---- the cost of an import ----
+
+
+def seconds(code):
+    """Processor time of a fresh interpreter that runs `code`, compiled before: other load on the machine is absent."""
+    script = f"import time; t = time.process_time()\n{code}\nprint(time.process_time() - t)"
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT.parent)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the first try compiles, and leaves that to the others
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    return float(done.stdout)
+
+
+def test_import_dpml_is_instant():
+    assert min(seconds("import dpml") for _ in range(5)) < 0.05
+    code = "import dpml, sys; print([m for m in ('numpy', 'scipy', 'torch', 'matplotlib') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+def times_the_yardstick(code):
+    """The cost of `code` over that of numpy and scipy.special, side by side: machines change their pace."""
+    return seconds(code) / seconds("import numpy, scipy.special")
+
+
+def test_imports_cost_little_more_than_numpy_and_scipy_special():
+    """Up to ten tries for each, to be undisturbed in one of them."""
+    others = ["dpml.data", "dpml.classroom.checks", "dpml.classroom.explorer", "dpml.classroom.figures"]
+    for path in sorted((ROOT / "lessons").glob("*/*s.py")):  # the heaviest of all, since they import the rest
+        others.append(f"dpml.lessons.{path.parent.name}.{path.stem}")
+    maths = [name for name in TORCH_FREE if name.split(".")[1] not in {"classroom", "data"}]
+    together = "\n".join(f"import {name}" for name in maths)  # all at once costs more than any one of them
+    for code in (together, *(f"import {name}" for name in others)):
+        ratios = []
+        while not ratios or (ratios[-1] >= 1.6 and len(ratios) < 10):
+            ratios.append(times_the_yardstick(code))
+        assert ratios[-1] < 1.6, (code, ratios)
+    code = f"{together}\nimport sys; print([m for m in ('torch', 'matplotlib', 'scipy.stats') if m in sys.modules])"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"
