@@ -1,0 +1,124 @@
+"""The numbers of the chapters: each function belongs to a cell, and what is false fails the run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chapters.verify import read, speaker
+
+HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
+CHAPTERS = [
+    path
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb"))
+    if (HERE / f"{path.stem.split('_', 1)[1]}.py").is_file()
+]
+
+
+def code_cells(path: Path) -> dict[str, str]:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return {cell["id"]: "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_each_function_belongs_to_a_cell_of_its_chapter(path):
+    number, slug = path.stem.split("_", 1)
+    file = HERE / f"{slug}.py"
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    belong = [f"{number}-{slug.replace('_', '-')}-{name.removeprefix('cell_')}" for name in functions]
+    assert belong and set(belong) <= set(code_cells(path))
+    assert belong == [name for name in code_cells(path) if name in belong], "the order of the chapter"
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_no_cell_of_a_chapter_asserts(path):
+    asserting = {
+        name
+        for name, source in code_cells(path).items()
+        if any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(source)))
+    }
+    assert asserting == set()
+
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "id": "07-try-00", "metadata": {}, "source": ["Four is 4.0."]},
+        *(
+            {"cell_type": "code", "id": name, "metadata": {}, "execution_count": None, "outputs": [], "source": [line]}
+            for name, line in (("07-try-01", "four = 2 + 2"), ("07-try-02", "four = 5"), ("07-try-03", "four = 6"))
+        ),
+    ],
+    "metadata": {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+NUMBERS = """
+def cell_01(four, says):
+    says({"4.0": four})
+    assert four == 4
+
+
+def cell_02(four):
+    assert four == 4, "the second"
+
+
+def cell_03(four, says):
+    says({"4.1": four})
+"""
+
+
+def test_a_false_assertion_fails_the_run(tmp_path):
+    for folder in ("notebooks", "tests/chapters"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "notebooks" / "conftest.py", tmp_path / "notebooks")
+    shutil.copy(HERE / "verify.py", tmp_path / "tests" / "chapters")
+    (tmp_path / "notebooks" / "07_try.ipynb").write_text(json.dumps(NOTEBOOK), encoding="utf-8")
+    (tmp_path / "tests" / "chapters" / "try.py").write_text(NUMBERS, encoding="utf-8")
+    words = ["-m", "pytest", "--nbval-lax", "--nbval-current-env", "-rA", "-p", "no:cacheprovider", "notebooks"]
+    run = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=os.environ | {"NO_COLOR": "1"}, capture_output=True, text=True
+    )
+    assert run.returncode == 1 and "2 failed, 4 passed" in run.stdout
+    assert "PASSED notebooks/07_try.ipynb::numbers of 07-try-01" in run.stdout
+    assert "the second" in run.stdout and "assert 5 == 4" in run.stdout and "try.py:8" in run.stdout
+    assert "4.1 is not in the text" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "half"),
+    [
+        ("13.6 %", 0.136, 0.0005),
+        (r"47 \%", 0.47, 0.005),
+        ("10,999", 10_999, 0.5),
+        ("-0.20", -0.2, 0.005),
+        (r"2.7 \cdot 10^{43}", 2.7e43, 5e41),
+        ("10^{-5}", 1e-5, 5e-6),
+    ],
+)
+def test_numbers_are_read_with_their_last_digit(text, number, half):
+    assert read(text) == pytest.approx((number, half))
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "fault"),
+    [
+        ("3.6", 3.6, "not in the text"),
+        ("13.6", 13.7, "13.7"),
+        ("999", 999, "not in the text"),
+        ("many", 1, "one number"),
+    ],
+)
+def test_says_refuses(printed, value, fault):
+    says = speaker("It is 13.6 of 10,999.")
+    says({"13.6": 13.64, "10,999": 10_999})
+    says({"13.6": 14}, within=1)
+    with pytest.raises((AssertionError, ValueError), match=fault):
+        says({printed: value})
