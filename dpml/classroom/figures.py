@@ -1,10 +1,10 @@
-"""The style of the matplotlib figures, and how one is shown: as an image, with a sentence for a screen reader."""
+"""The style of the matplotlib figures, how one is shown, with a sentence for a screen reader, and tables."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import Any
@@ -84,3 +84,39 @@ def show(figure: Any, *, alt: str) -> Shown:
     plt.close(figure)
     text = buffer.getvalue()
     return Shown(text[text.index("<svg") :], alt)
+
+
+class Table:
+    """Rows of text under a head."""
+
+    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.head = head
+        self.rows = rows
+
+    def _repr_html_(self) -> str:
+        lines = [("th", self.head), *(("td", row) for row in self.rows)]
+        cells = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in line) for tag, line in lines)
+        return f'<table class="dataframe"><tr>{"</tr><tr>".join(cells)}</tr></table>'
+
+    def __repr__(self) -> str:
+        lines = [self.head, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)
+
+
+def table(rows: Iterable[Sequence[object]], head: Mapping[str, str]) -> Table:
+    """Returns a table: `head` holds the title of each column and the format of its numbers, as ``{"ε": ".2f"}``.
+
+    Text stays as it is.
+
+    Raises:
+        ValueError: when a row has another number of cells than the head.
+    """
+    lines = []
+    for row in rows:
+        if len(row) != len(head):
+            raise ValueError(f"rows must have {len(head)} cells each, got {row!r}")
+        lines.append(
+            [cell if isinstance(cell, str) else format(cell, how) for cell, how in zip(row, head.values(), strict=True)]
+        )
+    return Table(list(head), lines)

@@ -25,7 +25,7 @@ import string
 
 from dpml.data.images import DataUnavailable, Images
 from dpml.data.neighbours import replace_one, without_one
-from dpml.data.records import recorded
+from dpml.data.records import grouped, recorded
 from dpml.data.sets import cifar10, emnist_letters, fashion_mnist, fashion_mnist_subset, mnist
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "emnist_letters",
     "fashion_mnist",
     "fashion_mnist_subset",
+    "grouped",
     "mnist",
     "recorded",
     "replace_one",

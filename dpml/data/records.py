@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,3 +29,17 @@ def recorded(name: str) -> Any:
             f"name must be one of {', '.join(sorted(p.stem for p in FOLDER.glob('*.json')))}, got {name!r}"
         )
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def grouped(rows: Iterable[Mapping[str, Any]], *fields: str) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:
+    """Return the rows of a record by their values in some fields, in the order in which these first appear.
+
+    Raises:
+        KeyError: if a row lacks one of the fields.
+
+    Source: definition.
+    """
+    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[field] for field in fields), []).append(row)
+    return found

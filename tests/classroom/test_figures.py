@@ -499,6 +499,16 @@ def test_ticks(axis: Axis, texts: list[str]) -> None:
 # --- one meaning, one look
 
 
+def test_a_table_in_html_and_in_text() -> None:
+    table = figures.table([("a<b", 0.126), ("c", 1000)], {"name": "", "ε": ",.2f"})
+    head, *rows = re.findall(r"<tr>(.*?)</tr>", table._repr_html_())
+    assert head == "<th>name</th><th>ε</th>"
+    assert rows == ["<td>a&lt;b</td><td>0.13</td>", "<td>c</td><td>1,000.00</td>"]
+    assert repr(table).splitlines() == ["name         ε", " a<b      0.13", "   c  1,000.00"]
+    with pytest.raises(ValueError, match="rows must have 2 cells each"):
+        figures.table([("a",)], {"name": "", "ε": ""})
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_look_agrees_with_the_explorers(role: Role) -> None:
     look = figures.look(role)

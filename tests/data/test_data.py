@@ -887,3 +887,11 @@ def test_import_is_light():
     code = "import sys, dpml.data; print([m for m in ('torch', 'pooch', 'tqdm', 'requests') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_rows_are_grouped_in_their_order() -> None:
+    rows = [{"a": 2, "b": None}, {"a": 1, "b": 3}, {"a": 2, "b": None, "c": 4}]
+    found = data.grouped(rows, "a", "b")
+    assert list(found.items()) == [((2, None), [rows[0], rows[2]]), ((1, 3), [rows[1]])]
+    with pytest.raises(KeyError, match="c"):
+        data.grouped(rows, "c")
