@@ -1,7 +1,7 @@
 """The commands of the course. The first one that runs makes the environment .venv, once.
 
 python3 course.py site [--serve]      build the website into _build/html (and show it in a browser)
-python3 course.py test [ARGUMENTS]    run every check; with ARGUMENTS, pytest alone with these
+python3 course.py test [ARGUMENTS]    run every check, on all cores; with ARGUMENTS, pytest alone with these
 python3 course.py lab  [ARGUMENTS]    write your copies of the exercises into work/ and open JupyterLab
 """
 
@@ -118,7 +118,7 @@ def site(root, *arguments):
 def test(root, *arguments):
     checks = [] if arguments else ["ruff check .", "ruff format --check .", "mypy"]
     failed = [check for check in checks if run(root, "-m", *check.split())[0]]
-    status = run(root, "-m", "pytest", *arguments)[0]
+    status = run(root, "-m", "pytest", *(arguments or ("-n", "logical", "--maxprocesses", "8")))[0]
     if failed:
         print(f"Failed besides pytest: {', '.join(failed)}")
     return status or len(failed)
@@ -131,8 +131,9 @@ def lab(root, *arguments):
 
 def main(words):
     commands = {"site": site, "test": test, "lab": lab}
-    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        sys.exit("The course needs Python 3.11, 3.12 or 3.13, not " + ".".join(map(str, sys.version_info[:3])) + ".")
+    if not (3, 11) <= sys.version_info[:2] <= (3, 14):
+        newer = ": its numpy, scipy and contourpy have no wheel for 3.15" if sys.version_info > (3, 15) else ""
+        sys.exit("The course needs Python 3.11 to 3.14, not " + ".".join(map(str, sys.version_info[:3])) + newer + ".")
     if not words or words[0] not in commands or (words[0] == "site" and words[1:] not in ([], ["--serve"])):
         print(__doc__.strip())
         return 2 if words and words[0] not in ("-h", "--help") else 0

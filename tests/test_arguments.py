@@ -10,7 +10,7 @@ import pytest
 
 from dpml import arguments
 
-NOT_NUMBERS = [None, "1", b"1", True, np.True_, 1j, [1.0], (1.0,), {}, object(), np.array([1.0]), Decimal(1)]
+NOT_NUMBERS = [None, "1", b"1", True, np.True_, 1j, [1.0], (1.0,), {}, object, np.array([1.0]), Decimal(1)]
 NOT_NUMBERS += [np.timedelta64(1), np.timedelta64(1, "s"), np.array(np.timedelta64(1)), np.ma.masked_array(1.0)]
 NOT_FINITE = [math.nan, math.inf, -math.inf, np.nan, 10**400]
 

@@ -176,6 +176,17 @@ def requirements() -> tuple[dict[str, str], dict[str, str]]:
     return direct, transitive
 
 
+def test_every_place_names_the_same_pythons() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    versions = [line.split()[-1] for line in project["classifiers"] if "Python :: 3." in line]
+    for name in ("README.md", "book/index.md", "course.py", "requirements.txt", ".ci/run"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert re.findall(r"Python (3\.\d+) to (3\.\d+)", text) == [(versions[0], versions[-1])], name
+    matrix = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    assert f"python: {json.dumps(versions)}" in matrix
+    assert project["requires-python"] == f">={versions[0]}"
+
+
 def test_every_package_is_pinned_once() -> None:
     direct, transitive = requirements()
     assert not set(direct) & set(transitive)
