@@ -262,6 +262,72 @@ def goals(rows: Sequence[dict[str, Any]]) -> list[Goal]:
     ]
 
 
+# ---- the page ----
+
+TITLES = {
+    "renyi": "Rényi accountant: epsilon at the best order",
+    "tight": "Tight epsilon",
+    "bracket": "Bracket: epsilon from both sides",
+    "curve": "Rényi accountant: epsilon for 1000 numbers of steps",
+    "tight curve": "Tight epsilon for 1000 numbers of steps",
+    "noise": "Noise multiplier for a target",
+}
+NOTES = {
+    "renyi": "All three are upper bounds of the same kind; the true epsilon is in the last column.",
+    "tight": "opacus by its PRV accountant, dp-accounting by privacy-loss distributions with its usual grid of 1e-4.",
+    "bracket": "dp-accounting gives the upper side alone, with its usual grid of 1e-4.",
+    "curve": "The answer is the last point. opacus computed 50 of the points; its time is given for 20 times as many.",
+    "tight curve": "The answer is the last point. opacus, by its PRV accountant, computed 5 of the points; its time is "
+    "given for 200 times as many.",
+    "noise": "opacus by its PRV accountant, dp-accounting by privacy-loss distributions, both searching to their usual "
+    "or a finer tolerance. The answer is the noise multiplier; a smaller one is a better one.",
+}
+
+
+def time_text(seconds: float) -> str:
+    """Seconds in the unit that reads best."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1.0:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def number(value: float) -> str:
+    """Three digits, without a power of ten for the large ones."""
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
+
+
+def answer_text(answer: Any) -> str:
+    """A number, or the two ends of a bracket."""
+    if isinstance(answer, list):
+        return f"[{answer[0]:.7g}, {answer[1]:.7g}]"
+    return f"{answer:.7g}"
+
+
+def tables(record: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[str]]]]:
+    """Title, note, head and rows of each table of the page."""
+    return [(title, NOTES[task], *table(record, task)) for task, title in TITLES.items()]
+
+
+def table(record: dict[str, Any], task: str) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of one task: each contestant's time, how often dpml's time fits into it, and its answer."""
+    chosen = [row for row in record["rows"] if row["task"] == task]
+    names = list(chosen[0]["seconds"])
+    known = any(row["truth"] is not None for row in chosen)
+    rows = []
+    for row in chosen:
+        cells = [row["case"]]
+        for name in names:
+            seconds = row["seconds"][name]
+            factor = "" if name == names[0] else f" ({number(seconds / row['seconds'][names[0]])}×)"
+            cells.append(f"{time_text(seconds)}{factor}: {answer_text(row['answers'][name])}")
+        rows.append([*cells, *([f"{row['truth']:.7g}"] if known else [])])
+    return ["Case", *names, *(["True value"] if known else [])], rows
+
+
+# ---- the whole ----
+
+
 def machine() -> dict[str, str]:
     """What the numbers depend on."""
     model = platform.processor() or platform.machine()

@@ -1,43 +1,35 @@
-"""The API reference, made from the package at build time.
+"""The pages that are made from the package: one for each module, the map, the errata, the table of the chapters.
 
-Two directives::
-
-    {dpml-module} dpml.mechanisms      a page's whole content: the module's docstring, then every public name
-    {dpml-modules}                     the table of all pages, with one line on each
-
-The build warns, and so fails, when a module with public names has no page.
+They are written as Markdown into ``book/api`` before each build, and the modules enter the contents of the site, room
+by room, in the order of ``dpml.CHAPTERS``. Nothing there is kept by hand: a module's first sentence says what it
+holds, its functions say where they come from, a lesson's first sentence says what the reader leaves with.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from docutils import nodes
-from docutils.statemachine import StringList
-from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.domains.python import PyClasslike, PyFunction, PyMethod, PyVariable
-from sphinx.environment import BuildEnvironment
-from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
+from sphinx.config import Config
 from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
+from sphinx_external_toc.api import Document, FileItem, TocTree
+
+import dpml
 
 from . import docstrings
-from .docstrings import Public
+from .docstrings import Public, chapter_of, first_sentence, table
 
-LOG = logging.getLogger(__name__)
-
-# Here a module without a page is no mistake: chapters document their own explorers and checks, and most modules
-# of the classroom are the inner parts of a few.
-PAGE_OPTIONAL = ("dpml.lessons", "dpml.classroom")
-PAGES = Path(__file__).resolve().parents[1] / "api"
+ROOT = Path(__file__).resolve().parents[2]
+INDEX = "book/api/index"
+NOT_SHOWN = ("dpml.lessons", "dpml.datasets", "dpml.__main__")  # chapters show their own explorers and checks
 
 
 def page_of(module: str) -> str:
@@ -45,176 +37,110 @@ def page_of(module: str) -> str:
     return "book/api/" + module.removeprefix("dpml.").replace(".", "_")
 
 
-def homes() -> list[str]:
-    """The modules that have a page."""
-    return [m for m in docstrings.modules() if (PAGES.parents[1] / f"{page_of(m)}.md").is_file()]
+def place(module: str) -> tuple[int, int, str]:
+    """Where a module stands in the order of the chapters."""
+    slug = chapter_of(module)
+    if not slug:
+        return len(dpml.CHAPTERS), 0, module
+    named = [f"dpml.{name}" for name in dpml.CHAPTERS[slug]]
+    first = next(i for i, name in enumerate(named) if f"{module}.".startswith(f"{name}."))
+    return list(dpml.CHAPTERS).index(slug), first, module
 
 
-def missing() -> list[str]:
-    """The modules that should have a page and do not: those that offer a name which no page describes."""
-    described = {id(entry.value) for module in homes() for entry in docstrings.public(module)}
-    return [
-        module
-        for module in docstrings.modules()
-        if module != "dpml" and not module.startswith(PAGE_OPTIONAL)
-        if any(id(entry.value) not in described for entry in docstrings.public(module))
-    ]
+@functools.cache
+def homes() -> dict[str, list[Public]]:
+    """Module -> the names that its page describes, in the order of the chapters.
+
+    A name that another module offers too stands where it is offered, if all names of its file are.
+    """
+    shown = [m for m in docstrings.modules() if m != "dpml" and not m.startswith(NOT_SHOWN)]
+    offers = {module: docstrings.public(module) for module in shown}
+    owner = {}
+    for module, entries in offers.items():
+        own = {id(e.value) for e in entries if e.written_in == module and docstrings.is_code(e.value)}
+        others = (m for m in shown if m != module and own and own <= {id(entry.value) for entry in offers[m]})
+        owner[module] = next(others, module)
+    kept = {m: [e for e in entries if owner.get(e.written_in, m) == m] for m, entries in offers.items()}
+    return {m: kept[m] for m in sorted(shown, key=place) if owner[m] == m and (kept[m] or m.count(".") == 1)}
 
 
+def link(name: str, *, module: str = "") -> str:
+    """A name in backticks as a link, where it names one thing that has a place on these pages."""
+    bare = name.removesuffix("()").removeprefix("dpml.")
+    prefix, _, last = bare.rpartition(".")
+    options = [p for p in names().get(last, []) if not prefix or f".{p.module}".endswith(f".{prefix}")]
+    here = [p for p in options if p.module == module]
+    if here or len(options) == 1:
+        return f"{{py:obj}}`{name} <{(here or options)[0].path}>`"
+    return f"{{py:mod}}`{name} <dpml.{bare}>`" if f"dpml.{bare}" in homes() else f"`{name}`"
+
+
+@functools.cache
 def names() -> dict[str, list[Public]]:
     """Every documented name -> what it may mean."""
     found: dict[str, list[Public]] = {}
-    for module in homes():
-        for entry in docstrings.public(module):
+    for entries in homes().values():
+        for entry in entries:
             found.setdefault(entry.name, []).append(entry)
     return found
 
 
-class Linker:
-    """Turns a name in backticks into a link where it names one thing that is documented."""
-
-    def __init__(self, docname: str, module: str = "") -> None:
-        self.docname, self.module, self.names, self.homes = docname, module, names(), homes()
-
-    def path(self, name: str) -> str | None:
-        bare = name.removesuffix("()").removeprefix("dpml.")
-        prefix, _, last = bare.rpartition(".")
-        options = [p for p in self.names.get(last, []) if not prefix or p.module.endswith("." + prefix)]
-        here = [p for p in options if p.module == self.module]
-        if here or len(options) == 1:
-            return (here or options)[0].path
-        return "dpml." + bare if "dpml." + bare in self.homes else None
-
-    def __call__(self, name: str) -> nodes.Node | None:
-        path = self.path(name)
-        if path is None:
-            return None
-        return reference(self.docname, path, nodes.literal(text=name))
+# ---- the page of a module ----
 
 
-def reference(docname: str, path: str, content: nodes.Node) -> addnodes.pending_xref:
-    """A link to a documented module or name."""
-    options = {"refdomain": "py", "reftype": "obj", "reftarget": path, "refdoc": docname, "refexplicit": True}
-    return addnodes.pending_xref("", content, **options, refwarn=False)
+def module_page(module: str) -> str:
+    """The reference of one module: its docstring, then its names, file by file where it gathers several files."""
+    here = functools.partial(link, module=module)
+    parts = [f"# `{module.removeprefix('dpml.')}`", f"```{{py:module}} {module}\n```"]
+    parts.append(docstrings.markdown(importlib.import_module(module).__doc__ or "", here))
+    if taught := chapter(module):
+        parts.append(f"Taught in {taught}.")
+    below = [name for name in homes() if name.startswith(f"{module}.")]
+    if below:
+        parts.append(table(["Module", "What it holds"], [[here(name), concept(name)] for name in below]))
+    file = module
+    for entry in homes()[module]:
+        if entry.written_in not in (file, module) and "._" not in entry.written_in:
+            parts.append(f"## `{entry.written_in.rpartition('.')[2]}`")
+            parts.append(docstrings.markdown(importlib.import_module(entry.written_in).__doc__ or "", here))
+        file = entry.written_in
+        parts.append(described(entry, here))
+    return "\n\n".join(parts) + "\n"
 
 
-class PackageDirective(SphinxDirective):
-    """A directive whose page depends on every file of the package."""
-
-    has_content = False
-
-    def watch(self) -> None:
-        """Have the page built again when a file of the package changes."""
-        folder = Path(importlib.import_module("dpml").__file__ or "").parent
-        for file in sorted(folder.rglob("*.py")):
-            self.env.note_dependency(str(file))
-
-
-class ModulePage(PackageDirective):
-    """``{dpml-module} name``: the reference of one module."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        self.watch()
-        module = self.arguments[0]
-        self.link = Linker(self.env.docname, module)
-        result = docstrings.render(importlib.import_module(module).__doc__ or "", self.link)
-        taught = chapters(self.env, module)
-        if taught:
-            result.append(nodes.paragraph("", "Taught in: ", *separated(taught)))
-        domain = self.env.get_domain("py")
-        target = nodes.target("", "", ids=[f"module-{module}"], ismod=True)
-        domain.note_module(module, target["ids"][0], "", "", False)
-        domain.note_object(module, "module", target["ids"][0], location=target)
-        self.state.document.note_explicit_target(target)
-        self.env.ref_context["py:module"] = module
-        result.insert(0, target)
-        for entry in docstrings.public(module):
-            result += self.describe(entry)
-        self.env.ref_context.pop("py:module", None)
-        return result
-
-    def describe(self, entry: Public) -> list[nodes.Node]:
-        """Signature and docstring of one public name."""
-        if inspect.isclass(entry.value):
-            found = self.signature(PyClasslike, "py:class", entry.name + parameters(entry.value))
-            content = found[-1][-1]
-            content += docstrings.render(own_doc(entry.value), self.link)
-            content += self.fields(entry.value)
-            for member in members(entry.value):
-                content += self.member(entry.name, member, inspect.getattr_static(entry.value, member))
-            return found
-        if inspect.isroutine(entry.value):
-            found = self.signature(PyFunction, "py:function", entry.name + parameters(entry.value))
-            found[-1][-1] += docstrings.render(entry.value.__doc__ or "", self.link)
-            return found
-        found = self.signature(PyVariable, "py:data", entry.name)
-        found[-1][-1] += docstrings.render(docstrings.comment_of(entry.module, entry.name), self.link)
-        return found
-
-    def member(self, owner: str, name: str, value: Any) -> list[nodes.Node]:
-        is_property = isinstance(value, property)
-        function = value.fget if is_property else getattr(value, "__func__", getattr(value, "func", value))
-        text = "" if is_property or not inspect.isfunction(value) else parameters(value, skip_first=True)
-        found = self.signature(PyMethod, "py:method", f"{owner}.{name}{text}")
-        if is_property:
-            for parentheses in list(found[-1][0].findall(addnodes.desc_parameterlist)):
-                parentheses.parent.remove(parentheses)
-        found[-1][-1] += docstrings.render(function.__doc__ or "", self.link)
-        return found
-
-    def signature(self, kind: Any, name: str, text: str) -> list[nodes.Node]:
-        """The heading of a name, with its anchor and its entry in the index."""
-        directive = kind(
-            name, [text], {}, StringList(), self.lineno, self.content_offset, "", self.state, self.state_machine
+def described(entry: Public, here: docstrings.Link) -> str:
+    """Signature and docstring of one public name."""
+    if inspect.isclass(entry.value):
+        inner = [docstrings.markdown(own_doc(entry.value), here), *fields(entry.value)]
+        inner += [member(entry.value, name, here) for name in members(entry.value)]
+        return block("class", entry.name + parameters(entry.value), "\n\n".join(inner), fence=":" * 6)
+    if inspect.isroutine(entry.value):
+        return block(
+            "function", entry.name + parameters(entry.value), docstrings.markdown(entry.value.__doc__ or "", here)
         )
-        return list(directive.run())
+    return block("data", entry.name, docstrings.markdown(docstrings.comment_of(entry.module, entry.name), here))
 
-    def fields(self, value: type) -> list[nodes.Node]:
-        """The fields of a NamedTuple or a dataclass with their types."""
-        if not (dataclasses.is_dataclass(value) or hasattr(value, "_fields")):
-            return []
-        listing = nodes.field_list()
+
+def member(owner: type, name: str, here: docstrings.Link) -> str:
+    value = inspect.getattr_static(owner, name)
+    is_property = isinstance(value, property)
+    function = value.fget if is_property else getattr(value, "__func__", getattr(value, "func", value))
+    signature = "" if is_property or not inspect.isfunction(value) else parameters(value, skip_first=True)
+    text = docstrings.markdown(function.__doc__ or "", here)
+    return block("property" if is_property else "method", f"{name}{signature}", text)
+
+
+def block(kind: str, signature: str, text: str, *, fence: str = ":" * 4) -> str:
+    """The directive that gives a name its anchor and its entry in the index."""
+    return f"{fence}{{py:{kind}}} {signature}\n\n{text}\n{fence}"
+
+
+def fields(value: type) -> Iterator[str]:
+    """The fields of a NamedTuple or a dataclass with their types."""
+    if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
         for name, kind in inspect.get_annotations(value).items():
             if not name.startswith("_"):
-                body = nodes.paragraph("", "", nodes.literal(text=stringify_annotation(kind)))
-                listing += nodes.field("", nodes.field_name(text=name), nodes.field_body("", body))
-        return [listing] if len(listing) else []
-
-
-class ModuleTable(PackageDirective):
-    """``{dpml-modules}``: every module that has a page, with the first sentence of its docstring."""
-
-    def run(self) -> list[nodes.Node]:
-        self.watch()
-        link = Linker(self.env.docname)
-        for module in missing():
-            LOG.warning("%s has public names but no page: write %s.md and name it in _toc.yml", module, page_of(module))
-        rows = []
-        for module in homes():
-            text = docstrings.first_sentence(importlib.import_module(module).__doc__ or "")
-            name = reference(self.env.docname, module, nodes.literal(text=module.removeprefix("dpml.")))
-            rows.append([[name], docstrings.inline(text, link), separated(chapters(self.env, module))])
-        return [docstrings.table(["Module", "What it holds", "Chapter"], rows)]
-
-
-def chapters(env: BuildEnvironment, module: str) -> list[nodes.Node]:
-    """Links to the chapters that teach a module, from the map in ``dpml.CHAPTERS``."""
-    found: list[nodes.Node] = []
-    for slug, taught in importlib.import_module("dpml").CHAPTERS.items():
-        if module in taught or module.startswith(tuple(f"{name}." for name in taught)):
-            for page in sorted(env.found_docs):
-                if re.fullmatch(rf"notebooks/\d\d_{slug}", page):
-                    options = {"refdomain": "std", "reftype": "doc", "refexplicit": False, "refdoc": env.docname}
-                    text = nodes.inline(text=slug)
-                    found.append(addnodes.pending_xref("", text, reftarget=f"/{page}", refwarn=True, **options))
-    return found
-
-
-def separated(items: list[nodes.Node]) -> list[nodes.Node]:
-    """The items with commas between them."""
-    return [node for item in items for node in (nodes.Text(", "), item)][1:]
+                yield f"`{name}`\n: `{stringify_annotation(kind)}`"
 
 
 def parameters(value: Any, *, skip_first: bool = False) -> str:
@@ -244,8 +170,147 @@ def members(value: type) -> Iterator[str]:
             yield name
 
 
+# ---- the map, the chapters, the errata ----
+
+
+def concept(module: str) -> str:
+    """What a module holds: the first sentence of its docstring."""
+    return docstrings.inline(first_sentence(importlib.import_module(module).__doc__ or ""), link)
+
+
+def pages_of_chapter(slug: str) -> tuple[str, str]:
+    """The chapter of a slug, and its exercises or ''."""
+    found = [next((ROOT / top).glob(f"[0-9][0-9]_{slug}.ipynb"), None) for top in ("notebooks", "notebooks/exercises")]
+    chapter, exercises = (f"/{path.relative_to(ROOT).with_suffix('').as_posix()}" if path else "" for path in found)
+    return chapter, exercises
+
+
+def chapter(module: str) -> str:
+    """A link to the chapter that teaches a module, or ''."""
+    page = pages_of_chapter(chapter_of(module))[0]
+    return f"{{doc}}`{page}`" if page else ""
+
+
+def works(module: str) -> list[str]:
+    """The works that a module's names cite, as "the lecture" or "Abadi et al. 2016", each once."""
+    texts = [getattr(entry.value, "__doc__", None) or "" for entry in homes()[module]]
+    sources = [body for text in texts for label, body in docstrings.labels(text) if label == "Source"]
+    return list(dict.fromkeys(work for source in sources for part in source.split("; ") for work in cited(part)))
+
+
+def cited(source: str) -> Iterator[str]:
+    """The work that a part of a source line names, if it names one."""
+    if known := re.match("the (lecture|PTR paper)", source):
+        yield known[0]
+    elif found := re.search(r'([^"]*?),? "[^"]+".*?\b((?:19|20)\d\d)\b(?!\.\d)', source):
+        names = re.sub(r"\b[A-Z]\.[- ]?", "", re.split(r"(?<=[a-z])[.:] ", found[1])[-1])
+        authors = re.split(", | and ", names)
+        yield f"{authors[0]} et al. {found[2]}" if len(authors) > 2 else f"{names} {found[2]}"
+
+
+def map_of_modules() -> str:
+    """Concept -> module -> source, chapter by chapter."""
+    parts = []
+    for slug in dpml.CHAPTERS:
+        taught = [module for module, entries in homes().items() if entries and chapter_of(module) == slug]
+        rows = [[concept(m), link(m.removeprefix("dpml.")), "; ".join(works(m))] for m in taught]
+        parts += [f"## {{doc}}`{pages_of_chapter(slug)[0]}`", table(["What it holds", "Module", "Source"], rows)]
+    return "\n\n".join(parts)
+
+
+def table_of_chapters() -> str:
+    """Each chapter with what the reader leaves with, and its exercises."""
+    rows = []
+    for slug in dpml.CHAPTERS:
+        leaves_with = first_sentence(importlib.import_module(f"dpml.lessons.{slug}").__doc__ or "").rstrip(".")
+        chapter, exercises = (f"{{doc}}`{page}`" if page else "" for page in pages_of_chapter(slug))
+        rows.append([chapter, docstrings.inline(leaves_with), exercises])
+    return table(["chapter", "you leave with", "exercises"], rows)
+
+
+class Difference(NamedTuple):
+    """One place where what is printed and what is implemented differ; `path` names the function or module."""
+
+    path: str
+    source: str
+    printed: str
+    implemented: str
+
+
+def differences() -> Iterator[Difference]:
+    """All of them, module by module, in the order of the chapters.
+
+    Raises:
+        ValueError: for a docstring with one of the two paragraphs but not the other, or without a source.
+    """
+    for module, entries in homes().items():
+        texts = {module: importlib.import_module(module).__doc__}
+        texts |= {entry.path: entry.value.__doc__ for entry in entries if callable(entry.value)}
+        for path, text in texts.items():
+            yield from pairs(path, text or "")
+
+
+def pairs(path: str, text: str) -> Iterator[Difference]:
+    """The differences that one docstring states.
+
+    Raises:
+        ValueError: as in `differences`.
+    """
+    source, printed = "", ""
+    for label, body in docstrings.labels(text):
+        if label == "Source":
+            source = body
+        elif label == "Printed":
+            if printed:
+                raise ValueError(f"{path}: 'Printed:' must be followed by 'Implemented:'")
+            printed = body
+        elif label == "Implemented":
+            if not printed or not source:
+                raise ValueError(f"{path}: 'Implemented:' must follow 'Source:' and 'Printed:'")
+            yield Difference(path, source, printed, body)
+            printed = ""
+    if printed:
+        raise ValueError(f"{path}: 'Printed:' must be followed by 'Implemented:'")
+
+
+def errata() -> str:
+    """One section for each difference."""
+    parts = []
+    for path, *texts in differences():
+        short = path.rpartition(".")[2]
+        parts.append(f"(errata-{path.removeprefix('dpml.').replace('_', '-').replace('.', '-')})=\n## {link(short)}")
+        for label, text in zip(Difference._fields[1:], texts, strict=True):
+            parts.append(f"{label.capitalize()}\n: {docstrings.inline(text[:1].upper() + text[1:], link)}")
+    return "\n\n".join(parts)
+
+
+# ---- where they go ----
+
+
+def write(app: Sphinx, config: Config) -> None:
+    """Write all of it, drop what is stale, and enter the modules into the contents of the site."""
+    contents = config.external_site_map
+    if INDEX not in contents:  # another book with these settings
+        return
+    texts = {f"{page_of(module)}.md": module_page(module) for module in homes()}
+    texts |= {"map.txt": map_of_modules(), "chapters.txt": table_of_chapters(), "errata.txt": errata()}
+    texts = {f"book/api/{Path(name).name}": text for name, text in texts.items()}
+    for old in Path(app.srcdir, "book/api").iterdir():
+        if old.relative_to(app.srcdir).as_posix() not in (*texts, f"{INDEX}.md"):
+            old.unlink()
+    for name, text in texts.items():
+        file = Path(app.srcdir, name)
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+    rooms = [module for module in homes() if module.count(".") == 1]
+    below = {page_of(module): [name for name in homes() if name.startswith(f"{module}.")] for module in homes()}
+    below |= {page_of(module): [] for module in homes() if module not in rooms}  # two levels are enough
+    for page, modules in {INDEX: rooms, **below}.items():
+        contents[page] = Document(page, [TocTree([FileItem(page_of(name)) for name in modules])] if modules else [])
+    config.exclude_patterns = [name for name in config.exclude_patterns if not name.startswith("book/api/")]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the two directives."""
-    app.add_directive("dpml-module", ModulePage)
-    app.add_directive("dpml-modules", ModuleTable)
+    """The contents are read at priority 900."""
+    app.connect("config-inited", write, priority=950)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

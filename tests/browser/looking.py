@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from book.ext import api
+
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 SOURCES = [ROOT / name for name in ("_config.yml", "_toc.yml", "book", "dpml", "experiments", "notebooks")]
@@ -28,20 +30,23 @@ FLAGS = (
 
 
 def pages() -> list[str]:
-    """The pages of the table of contents as paths below the site."""
+    """The pages of the table of contents as paths below the site, with those made from the package."""
 
     def files(node: Any) -> Iterator[str]:
         if isinstance(node, dict):
             for key, value in node.items():
                 if key in ("root", "file"):
-                    yield f"{value}.html"
+                    yield value
+                elif key == "glob":
+                    yield from sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.glob(value))
                 else:
                     yield from files(value)
         elif isinstance(node, list):
             for value in node:
                 yield from files(value)
 
-    return list(files(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))))
+    written = files(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8")))
+    return [f"{page}.html" for page in (*written, *map(api.page_of, api.homes()))]
 
 
 def newest(*paths: Path) -> float:

@@ -162,7 +162,7 @@ def test_the_page_builds(tiny, tmp_path, monkeypatch):
         (tmp_path / f"{name}.md").write_text("---\norphan: true\n---\n\n# Another\n", encoding="utf-8")
     (tmp_path / "index.md").write_text("# All\n\n```{toctree}\nbook/gpu_results\n```\n", encoding="utf-8")
     folders = [str(tmp_path), None, str(tmp_path / "html"), str(tmp_path / "trees"), "html"]
-    options = {"extensions": ["myst_parser", "book.ext.experiments"], "html_theme": "basic"}
+    options = {"extensions": ["myst_parser", "book.ext.recorded"], "html_theme": "basic"}
     with warnings.catch_warnings(), docutils.docutils_namespace():
         warnings.simplefilter("ignore")  # those of Sphinx' own parts; its log is what must be clean
         app = application.Sphinx(*folders, confoverrides=options, status=None, warningiserror=True, keep_going=True)

@@ -4,6 +4,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import json
 import os
 import pkgutil
 import re
@@ -14,8 +15,10 @@ from pathlib import Path
 import pytest
 
 import dpml
+from book.ext import docstrings
 
 ROOT = Path(dpml.__file__).parent
+NOTEBOOKS = sorted((ROOT.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 LAYERS = [  # each may import those before it, and itself
     {"arguments"},
     {"numerics"},
@@ -168,12 +171,27 @@ def test_printed_and_implemented_concern_the_known_items():
     }
 
 
-def test_the_map_names_what_exists():
-    listed = {module for modules in dpml.CHAPTERS.values() for module in modules}
-    for module in listed:
-        assert importlib.util.find_spec(module), module
-        assert f"`{module}`" in dpml.__doc__
-    assert set(re.findall(r"^\|.*\| `(dpml[\w.]*)` \|", dpml.__doc__, re.MULTILINE)) >= listed
+def test_the_map_follows_the_chapters():
+    """Every chapter in order, every module in one of them, no name that does not exist."""
+    assert list(dpml.CHAPTERS) == [path.stem[3:] for path in NOTEBOOKS]
+    listed = [name for names in dpml.CHAPTERS.values() for name in names]
+    assert len(listed) == len(set(listed))
+    assert all(importlib.util.find_spec(f"dpml.{name}") for name in listed)
+    rooms = [
+        m for m in docstrings.modules() if m != "dpml" and m.split(".")[1] not in {"lessons", "datasets", "__main__"}
+    ]
+    assert [module for module in rooms if not docstrings.chapter_of(module)] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_chapter_imports_what_it_teaches(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    used = {node for tree in [ast.parse(code)] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    names = {name for node in used for name in (node.module, *(f"{node.module}.{a.name}" for a in node.names))}
+    taught = {docstrings.chapter_of(name) for name in names if name.startswith("dpml.") and "lessons" not in name}
+    assert path.stem[3:] in taught
+    assert taught <= {"", *dpml.CHAPTERS}
 
 
 def test_lazy_access():

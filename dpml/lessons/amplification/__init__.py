@@ -1,1 +1,1 @@
-"""The lesson of chapter 03, Amplification by subsampling: its explorers and the checks of its exercises."""
+"""Why a random sample protects, by how much exactly, and when it does not."""

@@ -1,1 +1,1 @@
-"""The lesson of chapter 09, DP-SGD or PATE?: its explorers and the checks of its exercises."""
+"""What each of the two roads needs and charges for, measured on the same images at the same ε, and how to choose."""

@@ -1,1 +1,1 @@
-"""The lesson of chapter 02, Composition: its explorers and the checks of its exercises."""
+"""What many releases cost together, why about √k, and how to keep the books."""

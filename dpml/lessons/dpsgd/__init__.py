@@ -1,1 +1,3 @@
-"""The lesson of chapter 05, DP-SGD: its explorers and the checks of its exercises."""
+"""A network trained on real images with a stated ε: why each example is clipped, where the noise goes, and norms of
+gradients that nobody forms.
+"""

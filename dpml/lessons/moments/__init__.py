@@ -1,1 +1,1 @@
-"""The lesson of chapter 04, The moments accountant: its explorers and the checks of its exercises."""
+"""What a whole training run costs: moments, Rényi, the loss distribution, and the famous figure redrawn."""

@@ -1,1 +1,1 @@
-"""The lesson of chapter 06, PATE: teachers that vote: its explorers and the checks of its exercises."""
+"""Teachers, votes, a student: the noise that a vote needs, what labels cost, why a smaller number stays secret."""

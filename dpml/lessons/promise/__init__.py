@@ -1,1 +1,1 @@
-"""The lesson of chapter 01, What differential privacy promises: its explorers and the checks of its exercises."""
+"""The definition, three mechanisms, what is promised and what is not, a first audit."""

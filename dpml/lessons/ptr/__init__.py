@@ -1,1 +1,3 @@
-"""The lesson of chapter 10, Propose-test-release: its explorers and the checks of its exercises."""
+"""Noise for a sensitivity that was tested in private: two cases, their exact price, and where a published bound may not
+be used.
+"""

@@ -1,1 +1,1 @@
-"""The lesson of chapter 08, The sparse vector technique: its explorers and the checks of its exercises."""
+"""Many questions of which few are paid for; how this is broken, and when it pays."""

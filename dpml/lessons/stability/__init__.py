@@ -1,1 +1,1 @@
-"""The lesson of chapter 07, Privacy by stability: its explorers and the checks of its exercises."""
+"""When an exact answer may be released, at which price, and what it takes to make any function stable."""

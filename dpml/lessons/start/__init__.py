@@ -1,1 +1,1 @@
-"""The lesson of chapter 00, Before we start: its explorers and the checks of its exercises."""
+"""How the figures and the checks work, and whether you are ready."""
