@@ -18,17 +18,19 @@ or raises `NotYet`, which Jupyter shows as one plain sentence.
 
 number            one real number                   choice           one of several answers
 function          a function, against a reference   properties       a function, against stated properties
-mechanism         a private mechanism, by sampling  exact_mechanism  a private mechanism, by its probabilities
+law               a private mechanism, by its law   statements       several statements, each true or false
 counterexample    an input that refutes a claim     argument         two sentences, compared with a rubric
-statements        several statements, each true or false
+together          several checks of one answer      signature        a function of these parameters, called once
 
 Every message says what was tested, what came and which property was expected, never the right value.
 """
 
 from dpml.classroom.answer_checks import argument, choice, counterexample, number, statements
+from dpml.classroom.calls import signature
 from dpml.classroom.function_checks import function, properties
+from dpml.classroom.law_check import law
 from dpml.classroom.privacy_checks import exact_mechanism, mechanism
-from dpml.classroom.verdict import Mistake, NotYet
+from dpml.classroom.verdict import Mistake, NotYet, together
 
 __all__ = [
     "Mistake",
@@ -38,8 +40,11 @@ __all__ = [
     "counterexample",
     "exact_mechanism",
     "function",
+    "law",
     "mechanism",
     "number",
     "properties",
+    "signature",
     "statements",
+    "together",
 ]

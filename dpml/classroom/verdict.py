@@ -8,9 +8,11 @@ was expected. It never says the right value.
 from __future__ import annotations
 
 import inspect
+import io
 import numbers
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -27,17 +29,32 @@ class NotYet(AssertionError):  # noqa: N818 (a verdict on an answer, not an erro
 class Mistake(NamedTuple):
     """A typical wrong answer, and the sentence that its author needs to read.
 
-    `wrong` is a wrong value, a predicate that recognises wrong values, or (in checks of functions
-    and mechanisms) a wrong implementation.
+    `wrong` is a wrong value, a predicate that recognises wrong values, a wrong implementation (in `function`) or a
+    wrong law (in `law`). A test gives each back to its check as an answer and expects the diagnosis; for a predicate
+    that is `example`, a value that it recognises.
     """
 
     wrong: Any
     diagnosis: str
+    example: Any = None
 
 
 def passed(name: str, tested: str) -> None:
     """Print the line of success."""
     print(f"✓ {name}: {tested}")
+
+
+def together(*parts: Callable[[], None]) -> None:
+    """Run several checks of one answer; print their lines of success only if all pass.
+
+    Raises:
+        NotYet: what the first check raises that does not pass.
+    """
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        for part in parts:
+            part()
+    print(printed.getvalue(), end="")
 
 
 def not_written(name: str) -> NoReturn:

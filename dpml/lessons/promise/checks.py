@@ -10,21 +10,18 @@ Neighbouring datasets differ in the value of one of n records (replace-one).
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from dpml import arguments, mechanisms
 from dpml.audit import samples
-from dpml.classroom import checks, verdict
-from dpml.classroom.checks import Mistake, NotYet
+from dpml.classroom import checks, laws, verdict
+from dpml.classroom.checks import Mistake
 from dpml.classroom.comparison import as_finite
-from dpml.classroom.runs import quiet
-from dpml.lessons._mechanisms import asked, both
 
 # ---- Checks of items 1 to 3 of chapter 01: a mean of n values in [0, 1], its sensitivity, and its private release ----
 
@@ -166,148 +163,109 @@ def check_mean_noise(answer: Any) -> None:
 
 def check_private_mean(answer: Any) -> None:
     """An epsilon-DP mean of values that may lie outside [0, 1]."""
-    epsilon = 0.6
-    # The clipped mean of each of the few datasets is computed once: the wrong mechanisms run 200,000 times.
-    clipped = functools.cache(lambda data: float(np.clip(np.frombuffer(data), 0.0, 1.0).mean()))
-    plain = functools.cache(lambda data: float(np.frombuffer(data).mean()))
-    spread = functools.cache(lambda data: float(np.ptp(np.clip(np.frombuffer(data), 0.0, 1.0))))
 
-    def noisy(mean: float, values: Any, rng: np.random.Generator, factor: float = 1.0) -> float:
-        return mean + rng.laplace(0.0, factor / (len(values) * epsilon))
+    def noisy(
+        center: Callable[[Any], float], kind: Any = laws.laplace, times: Any = lambda values, epsilon: 1.0
+    ) -> Any:
+        def law(values: Any, *, epsilon: float, noise: float = 1.0) -> laws.Law:
+            return kind(center(values), noise * times(values, epsilon) / (len(values) * epsilon))
 
-    def one_side(cut: Any, values: Any, rng: np.random.Generator) -> float:
-        return noisy(float(cut(values).mean()), values, rng)
+        return law
 
-    def release(values: Any, rng: np.random.Generator, factor: float = 1.0) -> float:
-        return noisy(clipped(values.tobytes()), values, rng, factor)
+    def mean(values: Any) -> float:
+        return float(np.clip(values, 0.0, 1.0).mean())
 
-    def inside(x: float) -> float:
-        return min(max(x, 0.0), 1.0)
+    def gaussian(center: float, size: float) -> laws.Law:
+        return laws.normal(center, math.sqrt(2) * size)
 
-    # Few records, so that a message can show them all; the noise has the size that they need.
-    ordinary = np.array([0.0, 0.3, 0.8, 0.5, 0.9])
-    wild = np.array([-3.0, 0.5, 0.5])
-    privacy = functools.partial(
-        checks.mechanism,
-        asked(answer, name="private_mean", data="values", epsilon=epsilon),
+    def rounded(values: Any, *, epsilon: float, noise: float = 1.0) -> laws.Law:
+        at = np.arange(-200.0, 201.0)
+        edges = right(values, epsilon=epsilon, noise=noise).cdf(at[:-1] + 0.5)
+        return laws.discrete(dict(zip(at.tolist(), np.diff(edges, prepend=0.0, append=1.0).tolist(), strict=True)))
+
+    right = noisy(mean)
+    ordinary, wild = np.array([0.0, 0.3, 0.8, 0.5, 0.9]), np.array([-3.0, 0.5, 0.5])
+    checks.law(
+        answer,
         name="private_mean",
-        reference=release,
-        neighbours=[(ordinary, np.array([1.0, *ordinary[1:]])), (wild, np.array([1e6, *wild[1:]]))],
-        epsilon=epsilon,
-        trials=6000,
-        slack=1.5,
-        mistakes=[
+        law=right,
+        settings=[
+            {"values": ordinary, "epsilon": 0.6},
+            {"values": np.array([1.0, *ordinary[1:]]), "epsilon": 0.6},
+            {"values": wild, "epsilon": 2.0},
+            {"values": np.array([1e6, *wild[1:]]), "epsilon": 2.0},
+        ],
+        neighbours=[(0, 1), (2, 3)],
+        within=(0.0, 1.0),
+        wrong=[
             Mistake(
-                lambda values, rng: noisy(plain(values.tobytes()), values, rng),
+                noisy(lambda values: values.mean()),
                 "the values are not clipped. One wild record moves the mean as far as it likes, and no fixed noise "
                 "hides that.",
             ),
             Mistake(
-                functools.partial(one_side, lambda values: np.minimum(values, 1.0)),
+                noisy(lambda values: np.minimum(values, 1.0).mean()),
                 "the values are clipped on one side only: those below 0 stay as they are. Clip both sides.",
             ),
             Mistake(
-                functools.partial(one_side, lambda values: np.maximum(values, 0.0)),
+                noisy(lambda values: np.maximum(values, 0.0).mean()),
                 "the values are clipped on one side only: those above 1 stay as they are. Clip both sides.",
             ),
             Mistake(
-                lambda values, rng: noisy(inside(plain(values.tobytes())), values, rng),
+                noisy(lambda values: np.clip(values.mean(), 0.0, 1.0)),
                 "clipping comes after averaging. One wild record then drags the mean from 0 to 1: clip each value "
                 "first.",
             ),
             Mistake(
-                lambda values, rng: inside(noisy(plain(values.tobytes()), values, rng)),
-                "only the release is clipped. By then a wild record has moved the mean: clip each value first.",
-            ),
-            Mistake(
-                lambda values, rng: clipped(values.tobytes()),
+                lambda values, **_: laws.certain(mean(values)),
                 "there is no noise at all. Whoever knows all records but one can solve for it, as in item 1.",
             ),
             Mistake(
-                lambda values, rng: release(values, rng, 0.5),
+                noisy(mean, times=lambda values, epsilon: 0.5),
                 "the noise is half of what is needed: a replaced record can move from 0 to 1.",
             ),
             Mistake(
-                lambda values, rng: release(values, rng, epsilon**2),
+                noisy(mean, times=lambda values, epsilon: epsilon**2),
                 "the scale is multiplied by ε where it must be divided: a smaller ε needs more noise.",
             ),
             Mistake(
-                lambda values, rng: release(values, rng, epsilon),
+                noisy(mean, times=lambda values, epsilon: epsilon),
                 "the scale is the sensitivity alone; ε has no say in it.",
             ),
             Mistake(
-                lambda values, rng: release(values, rng, float(len(values))),
+                noisy(mean, times=lambda values, epsilon: len(values)),
                 "the noise has the size for the sum, n times too much for the mean.",
             ),
             Mistake(
-                lambda values, rng: release(values, rng, 2.0),
+                noisy(mean, times=lambda values, epsilon: 2.0),
                 "the noise is twice what is needed: the sensitivity counts the replaced record once.",
             ),
             Mistake(
-                lambda values, rng: release(values, rng, spread(values.tobytes())),
+                noisy(mean, times=lambda values, epsilon: float(np.ptp(np.clip(values, 0.0, 1.0)))),
                 "the size of the noise is computed from the records, and tells about them: use the range [0, 1].",
             ),
+            Mistake(noisy(mean, gaussian), "this is Gaussian noise. Its tails are too thin for a pure ε."),
             Mistake(
-                lambda values, rng: release(values, rng, 0.0) + rng.laplace(1 / (len(values) * epsilon)),
-                "the first argument of `rng.laplace` is the location of the noise, not its size: pass `scale=`.",
+                noisy(mean, lambda center, size: laws.uniform(center - 2 * size, center + 2 * size)),
+                "this noise is bounded, as uniform noise is: some outcomes are impossible on the neighbour.",
             ),
             Mistake(
-                lambda values, rng: release(values, rng, 0.0) + rng.exponential(1 / (len(values) * epsilon)),
+                noisy(
+                    mean,
+                    lambda center, size: laws.Law(
+                        lambda rng, runs: center + rng.exponential(size, runs),
+                        lambda y: -np.expm1(-np.maximum(y - center, 0.0) / size),
+                    ),
+                ),
                 "this noise only goes up, so an outcome below the mean is impossible. Laplace noise goes both ways.",
             ),
             Mistake(
-                lambda values, rng: round(release(values, rng)),
-                "the release is rounded. That costs no privacy, but loses the answer: do not round.",
+                lambda values, *, epsilon, noise=1.0: laws.laplace(mean(values) + 1 / (len(values) * epsilon), noise),
+                "the first argument of `rng.laplace` is the location of the noise, not its size: pass `scale=`.",
             ),
+            Mistake(rounded, "the release is rounded. That costs no privacy, but loses the answer: do not round."),
         ],
     )
-    exactness = functools.partial(
-        checks.properties,
-        answer,
-        name="private_mean",
-        cases=[("Laplace noise of the scale of item 2 on the mean of the clipped values", _is_laplace)],
-    )
-    both(privacy, exactness)
-
-
-def _is_laplace(f: Any) -> bool | str:
-    """Compare 30,000 releases with the exact distribution (Kolmogorov-Smirnov).
-
-    By the inequality of Dvoretzky, Kiefer and Wolfowitz a right answer is refused with probability below 1e-7.
-    Only outcomes inside (0, 1) are compared: whoever cuts the release to [0, 1] afterwards loses no privacy.
-    """
-    values, epsilon, runs = np.array([-5.0, 0.2, 0.9, 7.0]), 2.0, 30_000
-    mean, scale = float(np.clip(values, 0, 1).mean()), 1 / (values.size * epsilon)
-    rng = np.random.default_rng(_SEED)
-    y = np.sort([float(np.asarray(f(values.copy(), epsilon=epsilon, rng=rng)).item()) for _ in range(runs)])
-    middle, allowed = float(np.median(y)), math.sqrt(math.log(2 / 1e-7) / (2 * runs))
-
-    def fits(cdf: Callable[[NDArray[Any]], NDArray[Any]]) -> bool:
-        steps = np.arange(1, runs + 1) / runs
-        return bool((np.abs(cdf((y - mean) / scale) - steps)[(y > 0) & (y < 1)] <= allowed).all())
-
-    if fits(_laplace_cdf):
-        return True
-    came = f"{runs} releases for {values.tolist()} at ε = {epsilon:g}"
-    different = np.unique(y).size
-    if different < runs / 2:
-        return f"{came} have only {different} different values, so they are rounded. Do not round."
-    if abs(middle - mean) > 0.1 * scale:
-        return f"{came} have their middle at {middle:.3g}. Clip each value to [0, 1], then average."
-    if fits(ndtr) or fits(lambda z: ndtr(z / math.sqrt(2))):
-        return (
-            f"{came} follow a normal distribution: this is Gaussian noise. Its tails are too thin for a pure ε; far "
-            "out, the ratio of the densities passes every bound."
-        )
-    factor = float(np.median(np.abs(y - middle))) / (scale * math.log(2))
-    if not 0.95 < factor < 1.05:
-        return f"{came} have about {factor:.2g} times the noise that is needed. How does the scale depend on n and ε?"
-    return f"{came} have noise of the right size, but of another shape."
-
-
-def _laplace_cdf(z: NDArray[Any]) -> NDArray[Any]:
-    tail = np.exp(-np.abs(z)) / 2
-    return np.asarray(np.where(z > 0, 1 - tail, tail))
 
 
 # ---- Checks of items 4 and 5 of chapter 01: randomized response, and the estimate that undoes it on average ----
@@ -321,39 +279,45 @@ def _laplace_cdf(z: NDArray[Any]) -> NDArray[Any]:
 # Neighbours differ in the bit of one person (replace-one).
 
 
-class _Rates(NamedTuple):
-    """How often the answers tell the truth."""
+def check_randomized_response(answer: Any) -> None:
+    """Randomized response: every answer epsilon-DP, each person with a coin of their own, and no lie too many."""
 
-    epsilon: float
-    people: int  # in one call
-    samples: int  # people with each bit, in all calls together
-    zeros: float  # the share of truth among those with bit 0
-    ones: float
+    def told(truth: Callable[[float, int], float | tuple[float, float]]) -> Callable[..., list[laws.Law]]:
+        """The law for the probability of the truth at ε among so many people; or one for zeros and one for ones."""
 
-    def agree(self, *, zeros: float, ones: float) -> bool:
-        """Six standard deviations: a right answer is refused with probability below 1e-7, all tests together."""
-        n, pairs = self.samples, ((self.zeros, zeros), (self.ones, ones))
-        return all(abs(rate - p) <= 6 * math.sqrt(max(p * (1 - p), 1 / n) / n) for rate, p in pairs)
+        def law(bits: Any, *, epsilon: float, noise: float = 1.0) -> list[laws.Law]:
+            p = np.broadcast_to(truth(epsilon / noise, len(bits)), 2)
+            both = [laws.discrete({bit: p[bit], 1 - bit: 1 - p[bit]}) for bit in (0, 1)]
+            return [both[bit] for bit in bits]
 
-    def gap(self, p: float) -> float:
-        return abs(self.zeros - p) + abs(self.ones - p)
+        return law
 
-    def blind(self) -> bool:
-        """Whether a 1 is answered as often under both bits."""
-        answered_one = (1 - self.zeros + self.ones) / 2
-        return self.agree(zeros=1 - answered_one, ones=answered_one)
+    def right(epsilon: float, people: int = 0) -> float:
+        return float(expit(epsilon))
+
+    checks.law(
+        answer,
+        name="randomized_response",
+        law=told(right),
+        settings=[
+            {"bits": np.array([0, 1, 0]), "epsilon": 1.2},
+            {"bits": np.array([1, 1, 0]), "epsilon": 1.2},
+            {"bits": np.array([0, 1]), "epsilon": 2.5},
+            {"bits": np.repeat([0, 1], 50), "epsilon": 0.8},
+        ],
+        neighbours=[(0, 1)],
+        wrong=[*(Mistake(told(truth), diagnosis) for truth, diagnosis in _WRONG_TRUTH)],
+    )
 
 
-_MANY = 100_000  # people with each bit
-
-# The probability of the truth at ε in a group of so many people.
-_WRONG_TRUTH: list[tuple[Callable[[float, int], float], str]] = [
+# The probability of the truth at ε in a group of so many people; or that of the zeros, and that of the ones.
+_WRONG_TRUTH: list[tuple[Callable[[float, int], float | tuple[float, float]], str]] = [
     (
         lambda e, people: 1 - math.exp(-e),
         "the truth has probability 1 - e^(-ε) here. Write down truth over lie: it must be e^ε.",
     ),
     (
-        lambda e, people: math.exp(e) / (2 + math.exp(e)),
+        lambda e, people: 1 / (1 + 2 * math.exp(-e)),
         "the truth has probability e^ε/(2 + e^ε) here, as if there were three answers; there are two.",
     ),
     (
@@ -361,137 +325,42 @@ _WRONG_TRUTH: list[tuple[Callable[[float, int], float], str]] = [
         "this is what rounded Laplace noise gives: private, but it lies more than it has to.",
     ),
     (
-        lambda e, people: (1 + 1 / (1 + math.exp(-e))) / 2,
+        lambda e, people: (1 + expit(e)) / 2,
         "when it does not answer the truth, your function tosses a fair coin, which is the truth half of the time. In "
         "that case the opposite must come.",
     ),
-    (lambda e, people: 1 / (1 + math.exp(e)), "it lies with the probability with which it should tell the truth."),
+    (lambda e, people: expit(-e), "it lies with the probability with which it should tell the truth."),
     (
-        lambda e, people: 1 / (1 + math.exp(-e / 2)),
+        lambda e, people: expit(e / 2),
         "this is the right probability for ε/2, so it lies more than it has to. One answer may use the whole ε.",
     ),
     (
-        lambda e, people: 1 / (1 + math.exp(-2 * e)),
+        lambda e, people: expit(2 * e),
         "this is the right probability for 2ε: the promise is weaker than the one asked for.",
     ),
     (
-        lambda e, people: 1 / (1 + math.exp(-e / people)),
+        lambda e, people: expit(e / people),
         "ε is divided by the number of people. Each gives one answer about one bit, which may use the whole ε.",
     ),
     (lambda e, people: e / (1 + e), "the truth has probability ε/(1 + ε) here: then truth over lie is ε, not e^ε."),
     (lambda e, people: 0.5, "truth and lie are equally likely: such answers tell nothing."),
     (lambda e, people: 1.0, "every answer is the truth (is p above 1?)."),
     (lambda e, people: 0.0, "every answer is a lie, and whoever knows that knows the truth."),
+    (lambda e, people: (1.0, 0.0), "every answer is 0, whatever the bits."),
+    (lambda e, people: (0.0, 1.0), "every answer is 1, whatever the bits."),
+    (
+        lambda e, people: (expit(-e), expit(e)),
+        "the answers do not depend on the bits, so they tell nothing about them.",
+    ),
+    (
+        lambda e, people: (1.0, expit(e)),
+        "only the ones ever lie. Then an answer 1 proves that the bit is 1, and no ε allows that.",
+    ),
+    (
+        lambda e, people: (expit(e), 1.0),
+        "only the zeros ever lie. Then an answer 0 proves that the bit is 0, and no ε allows that.",
+    ),
 ]
-
-
-def check_randomized_response(answer: Any) -> None:
-    """Randomized response: every answer epsilon-DP, each person with a coin of their own, and no lie too many."""
-    epsilon = 1.2
-    truth = mechanisms.randomized_response_truth_probability(epsilon=epsilon)
-
-    def told(bits: Any, rng: np.random.Generator) -> Any:
-        return np.where(rng.random(bits.shape) < truth, bits, 1 - bits)
-
-    mechanism = asked(answer, name="randomized_response", data="bits", epsilon=epsilon)
-    if callable(answer):
-        _name_known_mistake(answer)
-    privacy = functools.partial(
-        checks.mechanism,
-        mechanism,
-        name="randomized_response",
-        reference=told,
-        neighbours=[(np.array([0, 1, 0]), np.array([1, 1, 0]))],
-        epsilon=epsilon,
-        trials=3000,
-        mistakes=[
-            Mistake(
-                lambda bits, rng: bits if rng.random() < truth else 1 - bits,
-                "one coin decides for all. Two people with equal bits then always answer alike: draw one random number "
-                "for each person.",
-            ),
-        ],
-    )
-    exactness = functools.partial(
-        checks.properties,
-        answer,
-        name="randomized_response",
-        cases=[(f"the truth is as likely as ε = {e:g} allows, and no likelier", _truth_rate(e)) for e in (0.8, 2.5)],
-    )
-    both(privacy, exactness)
-
-
-def _measured(f: Any, *, epsilon: float, people: int, calls: int = 1) -> _Rates:
-    """Run on groups with as many zeros as ones.
-
-    Raises: ValueError, in words for the student, for answers that are not zeros and ones.
-    """
-    bits, rng = np.repeat([0, 1], people // 2), np.random.default_rng(_SEED)
-    told = np.zeros(bits.shape)
-    for _ in range(calls):
-        answers = np.asarray(f(bits.copy(), epsilon=epsilon, rng=rng))
-        if answers.shape != bits.shape or not np.isin(answers, (0, 1)).all():
-            raise ValueError(f"the answers to {people} bits must be zeros and ones of the same shape")
-        told += answers == bits
-    zeros, ones = (float(told[bits == bit].mean()) / calls for bit in (0, 1))
-    return _Rates(epsilon, people, calls * (people // 2), zeros, ones)
-
-
-def _name_known_mistake(f: Any) -> None:
-    """Raise NotYet if the rates of truth are those of one typical mistake, at two ε and in groups of two sizes.
-
-    Close mistakes differ by little at one ε, so all rates must fit, and the nearest mistake is named. Any trouble
-    is left for the checks that follow, which report it.
-    """
-    try:
-        with quiet():
-            measured = [_measured(f, epsilon=e, people=2 * _MANY) for e in (0.8, 2.5)]
-            measured.append(_measured(f, epsilon=2.5, people=2, calls=3000))
-    except Exception:  # whatever student code raises
-        return
-    diagnosis = _known_mistake(measured)
-    if diagnosis:
-        came = measured[0]
-        raise NotYet(
-            f"randomized_response tells the truth in {100 * came.zeros:.3g} % of {_MANY:,} zeros and "
-            f"{100 * came.ones:.3g} % of {_MANY:,} ones at ε = {came.epsilon:g}. A known mistake: {diagnosis}"
-        )
-
-
-def _known_mistake(measured: list[_Rates]) -> str:
-    fits: list[tuple[float, str]] = []
-    for truth, diagnosis in _WRONG_TRUTH:
-        pairs = [(rates, truth(rates.epsilon, rates.people)) for rates in measured]
-        if all(rates.agree(zeros=p, ones=p) for rates, p in pairs):
-            fits.append((sum(rates.gap(p) for rates, p in pairs), diagnosis))
-    if fits:
-        return min(fits)[1]
-    if all(rates.blind() for rates in measured):
-        return "the answers do not depend on the bits, so they tell nothing about them."
-    if all(rates.agree(zeros=1.0, ones=rates.ones) for rates in measured):
-        return "only the ones ever lie. Then an answer 1 proves that the bit is 1, and no ε allows that."
-    if all(rates.agree(zeros=rates.zeros, ones=1.0) for rates in measured):
-        return "only the zeros ever lie. Then an answer 0 proves that the bit is 0, and no ε allows that."
-    return ""
-
-
-def _truth_rate(epsilon: float) -> Callable[[Any], Any]:
-    """A test of the probability of the truth, from 100,000 people with each bit."""
-    right = mechanisms.randomized_response_truth_probability(epsilon=epsilon)
-
-    def test(f: Any) -> bool | str:
-        try:
-            rates = _measured(f, epsilon=epsilon, people=2 * _MANY)
-        except ValueError as error:
-            return f"{error}."
-        if rates.agree(zeros=right, ones=right):
-            return True
-        came = f"the truth came in {100 * rates.zeros:.3g} % of the zeros and {100 * rates.ones:.3g} % of the ones"
-        if max(rates.zeros, rates.ones) > right:
-            return f"{came}. That is too often: the ratio of truth to lie must be at most e^ε."
-        return f"{came}. A larger probability is allowed: the ratio of truth to lie may be e^ε."
-
-    return test
 
 
 def check_estimate_share(answer: Any) -> None:

@@ -1,0 +1,188 @@
+"""Calling a student's function: with the names that it must have, quietly, and reading what it returns."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpml.classroom.comparison import identical, unwrap
+from dpml.classroom.laws import Law
+from dpml.classroom.runs import quiet
+from dpml.classroom.verdict import (
+    NotYet,
+    explained,
+    kind,
+    not_written,
+    refuse_unwritten,
+    require_function,
+    shown,
+    unfit,
+)
+
+Setting = Mapping[str, Any]
+
+
+def spoken(setting: Setting) -> str:
+    """The arguments of a call in a few words; not the random generator, which is always there."""
+    return ", ".join(f"{key} = {shown(value, width=20)}" for key, value in setting.items() if key != "rng")
+
+
+def signature(answer: Any, *, name: str, called: Setting, returns: tuple[int, ...] | None = None) -> Callable[..., Any]:
+    """The answer, if it is a function that can be called as it will be, and returns something.
+
+    `called` maps the names of the arguments to values for one probing call: the first is passed by position, the
+    others by name. The result must be an array of finite numbers of the shape `returns`, if that is given.
+
+    Raises:
+        NotYet: if the answer is not written, takes other arguments, raises, returns nothing or another shape.
+    """
+    f = takes(answer, name=name, called=called)
+    value = called_once(f, called, name=name)
+    if returns is not None and numbers(value, returns) is None:
+        raise NotYet(f"{name} must return {_sized(returns)} for {spoken(called)}; it returned {shown(value)}.")
+    return f
+
+
+def takes(answer: Any, *, name: str, called: Iterable[str]) -> Callable[..., Any]:
+    """The answer, if it is a function that takes the first of these arguments by position and the others by name.
+
+    Raises:
+        NotYet: if it is none.
+    """
+    f = require_function(answer, name=name)
+    first, *rest = called
+    if unfit(f, (None,), dict.fromkeys(rest)):
+        named = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
+        raise NotYet(
+            f"Your {name} is called with {first}{f', and with {named} by name' if rest else ''}: keep the parameter "
+            "names."
+        )
+    return f
+
+
+def _sized(shape: tuple[int, ...]) -> str:
+    return "one number" if not shape else f"{shape[0]} numbers" if len(shape) == 1 else f"an array of shape {shape}"
+
+
+def called_once(f: Callable[..., Any], setting: Setting, *, name: str, nothing: bool = False) -> Any:
+    """The result of one call with a copy of the arguments; an error in it, or no result, becomes the verdict."""
+    mine = {key: value if key == "rng" else copy.deepcopy(value) for key, value in setting.items()}
+    data, *rest = mine.values()
+    value: Any = None
+    problem: Exception | None = None
+    with quiet():
+        try:
+            value = f(data, **dict(zip(list(mine)[1:], rest, strict=True)))
+        except Exception as error:  # whatever student code raises becomes one sentence
+            problem = error
+    _refuse(value, problem, f, setting, name=name, nothing=nothing)
+    if not identical({**setting, "rng": None}, {**mine, "rng": None}):
+        raise NotYet(f"{name} changes the {next(iter(setting))} that it is given: work on a copy.")
+    return value
+
+
+def _refuse(
+    value: Any, problem: Exception | None, f: Callable[..., Any], setting: Setting, *, name: str, nothing: bool
+) -> None:
+    if problem is not None:
+        refuse_unwritten(problem, f, name=name)
+        raise NotYet(f"{name} raised {explained(problem)} for {spoken(setting)}.")
+    if value is Ellipsis:
+        not_written(name)
+    if value is None and not nothing:
+        raise NotYet(f"{name} returned None for {spoken(setting)}: is a return missing?")
+
+
+def numbers(value: Any, shape: tuple[int, ...]) -> list[Any] | float | None:
+    """The value as finite numbers of this shape, or None."""
+    try:
+        array = np.asarray(value.detach() if hasattr(value, "detach") else value)
+        array = array.astype(float) if array.dtype.kind in "biuf" else np.array(math.nan)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    if shape == () and array.size == 1:
+        array = array.reshape(())
+    return array.tolist() if array.shape == shape and np.isfinite(array).all() else None
+
+
+def _label(value: Any) -> Any:
+    """A hashable outcome; Ellipsis for what is none."""
+    plain = unwrap(value)
+    if plain is None or isinstance(plain, (str, bool, int, float, np.number, np.bool_)):
+        return plain if plain == plain else Ellipsis
+    if isinstance(plain, (list, tuple)) or hasattr(plain, "tolist"):
+        inside = tuple(map(_label, plain.tolist() if hasattr(plain, "tolist") else plain))
+        return Ellipsis if any(item is Ellipsis for item in inside) else inside
+    return Ellipsis
+
+
+def outcome(value: Any, form: Law | Sequence[Law], setting: Setting, *, name: str) -> Any:
+    """What came, in the form of its law: a number, a label, or a tuple of as many numbers as there are laws.
+
+    Raises:
+        NotYet: if it has another form.
+    """
+    if type(value) is float and isinstance(form, Law) and form.outcomes is None and math.isfinite(value):
+        return value
+    many = not isinstance(form, Law)
+    if not many and form.outcomes is not None:
+        found = _label(value)
+        expected = "one of the possible outcomes"
+        found = None if found is Ellipsis else (found,)
+    else:
+        found = numbers(value, (len(form),) if many else ())
+        expected = f"{len(form)} finite numbers" if many else "one finite number"
+        found = None if found is None else (tuple(found) if many else found,)
+    if found is None:
+        came = shown(value) if isinstance(value, (int, float, list, tuple, np.generic, np.ndarray)) else kind(value)
+        raise NotYet(f"{name} returned {came} for {spoken(setting)}; expected is {expected}.")
+    return found[0]
+
+
+def draw(
+    f: Callable[..., Any],
+    setting: Setting,
+    *,
+    form: Law | Sequence[Law],
+    runs: int,
+    rng: np.random.Generator,
+    name: str,
+) -> list[Any]:
+    """The outcomes of many runs at one setting, with one generator running through all of them."""
+    data, *rest = copy.deepcopy(dict(setting)).values()
+    named = dict(zip(list(setting)[1:], rest, strict=True))
+    raw: list[Any] = []
+    problem: Exception | None = None
+    with quiet():
+        try:
+            for _ in range(runs):
+                raw.append(f(data, **named, rng=rng))
+        except Exception as error:  # whatever student code raises becomes one sentence
+            problem = error
+    nothing = isinstance(form, Law) and None in (form.outcomes or {})
+    for value in (*raw, None) if problem else raw:
+        if value is None or value is Ellipsis:
+            _refuse(value, problem, f, setting, name=name, nothing=nothing)
+    return [outcome(value, form, setting, name=name) for value in raw]
+
+
+def require_own_rng(f: Callable[..., Any], setting: Setting, *, form: Law | Sequence[Law], name: str) -> None:
+    """Calls with generators in the same state must agree, and must leave the arguments as they are.
+
+    Raises:
+        NotYet: if they do not.
+    """
+    nothing = isinstance(form, Law) and None in (form.outcomes or {})
+    pair = [np.random.default_rng(20) for _ in range(2)]
+    for _ in range(20):
+        came = [called_once(f, {**setting, "rng": rng}, name=name, nothing=nothing) for rng in pair]
+        first, second = (outcome(value, form, setting, name=name) for value in came)
+        if first != second:
+            raise NotYet(
+                f"{name} uses its own randomness: two calls with rng in the same state gave {shown(came[0])} and "
+                f"{shown(came[1])}. Draw all noise from the rng that it is given."
+            )

@@ -1,0 +1,338 @@
+r"""Checks of answers that are a mechanism: do the outputs follow the exact law of the mechanism that was asked for?
+
+A right answer has a known distribution at each setting (data, budget, other arguments). Its outputs are counted in
+cells: at each label, or between quantiles of the law. Three tests refuse an answer. Each is exact for every number of
+runs, so that a right answer is refused with probability below 1e-6 in all:
+
+- *a cell, or all cells up to one, come too often or too rarely*: a binomial tail. For coordinates with unlike laws
+  taken together it holds with their mean probability (W. Hoeffding, Ann. Math. Statist. 27, 1956);
+- *another law explains the counts far better*: the likelihood ratio has mean 1 under the right law, so it exceeds
+  $1/\alpha$ with probability at most $\alpha$ (Markov; Ville: for all numbers of runs together);
+- *coordinates, or runs that follow each other, move together*: on which side of its median each lies are fair coins, so
+  how many agree is binomial.
+
+The other laws are the registered mistakes, and the right law with its noise made smaller and larger. An answer that
+fails gets the diagnosis of the law that fits it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+from dpml import arguments
+from dpml.audit import samples
+from dpml.classroom import laws
+from dpml.classroom.calls import Setting, draw, require_own_rng, spoken, takes
+from dpml.classroom.laws import Law
+from dpml.classroom.verdict import Mistake, NotYet, passed, shown
+
+Laws = Callable[..., Law | Sequence[Law]]
+
+_ALARM_CELLS, _ALARM_RATIO, _ALARM_TOGETHER = 4e-7, 4e-7, 1e-7  # together below 1e-6
+_LOOKS = (8, 1)  # an eighth of the runs, then all: most wrong answers show in the first
+_CELLS = 64
+_JOINT = 100  # so many combinations of labels are counted as one
+_FACTORS = (0.25, 0.4, 0.6, 0.75, 0.85, 1.25, 1.5, 2.0, 4.0)  # of the noise: what is tested against
+_ROUGH = tuple(2.0 ** (k / 2) for k in range(-8, 9))  # and what is tried for a diagnosis
+_SEED = 20_250_117
+
+
+class _Seen(NamedTuple):
+    """The outputs at one setting, counted in the cells of the right law."""
+
+    setting: Setting
+    outputs: list[Any]
+    where: list[laws.Cells]  # of each coordinate
+    places: NDArray[np.int64]  # runs x coordinates: the cell of each output
+    counts: NDArray[np.int64]  # coordinates x cells, and a last row for all coordinates together
+
+
+def law(
+    answer: Any,
+    *,
+    law: Laws,
+    settings: Iterable[Setting],
+    name: str,
+    wrong: Iterable[Mistake] = (),
+    also: Iterable[Laws] = (),
+    neighbours: Iterable[tuple[int, int]] = (),
+    runs: int = 2000,
+    within: tuple[float, float] = (-math.inf, math.inf),
+) -> None:
+    """Pass if the outputs of `answer` follow `law` at each of `settings`.
+
+    A setting maps the names of the arguments to their values; the answer is called with the first of them by
+    position, the others and `rng` by name. `law` takes the same but `rng`, and ``noise=1.0``, a factor for the size of
+    the noise (for randomized response: what epsilon is divided by). It returns a `laws.Law`, or a list of them for an
+    output that is an array. `wrong` holds mistakes with wrong laws of the same form, `also` other laws that are right.
+    `neighbours` are pairs of positions of settings; where the outputs prove a larger epsilon than the setting names,
+    the message says so. There are `runs` at each setting. Numbers outside `within` count as equal: whoever cuts the
+    output there loses no privacy.
+
+    A right answer is refused with probability below 1e-6. Where the settings show the noise well, an answer with 0.6
+    to 0.85 times the noise is refused and one with 1.5 to 4 times is told so; a test asks that of every exercise.
+
+    Raises:
+        NotYet: with the diagnosis of the law that fits.
+        ValueError: if there is no setting.
+
+    Source: the head of this module.
+    """
+    given, mistakes, runs = list(settings), tuple(wrong), arguments.integer("runs", runs, 200)
+    if not given:
+        raise ValueError("settings must hold at least one, got none")
+    rng = np.random.default_rng(_SEED)
+    f = takes(answer, name=name, called=(*given[0], "rng"))
+    right = [_given(law, setting) for setting in given]
+    for setting, here in zip(given, right, strict=True):
+        require_own_rng(f, setting, form=here, name=name)
+    outputs: list[list[Any]] = [[] for _ in given]
+    for look in _LOOKS:
+        for mine, setting, here in zip(outputs, given, right, strict=True):
+            mine += draw(f, setting, form=here, runs=runs // look - len(mine), rng=rng, name=name)
+        seen = [_seen(*one, within=within) for one in zip(given, outputs, right, strict=True)]
+        if all(_refuted(seen, one, mistakes) for one in (law, *also)):
+            raise NotYet(f"{name} {_finding(seen, law, list(neighbours))} {_diagnosis(seen, law, mistakes)}".rstrip())
+    passed(
+        name,
+        f"{runs} outputs at each of {len(given)} settings follow the law that was asked for "
+        "(a right answer is refused with probability below 1e-6)",
+    )
+
+
+def _given(law: Laws, setting: Setting, noise: float = 1.0) -> Law | Sequence[Law]:
+    first, *rest = setting
+    return law(setting[first], **{key: setting[key] for key in rest}, noise=noise)
+
+
+def _parts(found: Law | Sequence[Law]) -> list[Law]:
+    """The laws of the coordinates; one law of all together where they have few labels."""
+    if isinstance(found, Law):
+        return [found]
+    tables = [part.outcomes for part in found]
+    if not all(tables) or math.prod(len(table or {}) for table in tables) > _JOINT:
+        return list(found)
+    joint = product(*(table.items() for table in tables if table))
+    return [laws.discrete({tuple(k for k, _ in row): math.prod(p for _, p in row) for row in joint})]
+
+
+def _seen(setting: Setting, outputs: list[Any], right: Law | Sequence[Law], *, within: tuple[float, float]) -> _Seen:
+    parts = _parts(right)
+    known = {id(part): laws.cells(part, number=_CELLS, within=within) for part in {id(p): p for p in parts}.values()}
+    where = [known[id(part)] for part in parts]
+    columns = [outputs] if len(parts) == 1 else list(np.array(outputs, dtype=float).T)
+    places = [laws.places(column, cells) for column, cells in zip(columns, where, strict=True)]
+    width = 1 + max(map(len, where))
+    counts = np.array([np.bincount(place, minlength=width) for place in places])
+    return _Seen(setting, outputs, where, np.array(places).T, np.vstack([counts, counts.sum(axis=0)]))
+
+
+def _shares(seen: _Seen, law: Laws, noise: float = 1.0) -> NDArray[np.float64] | None:
+    """The probability of each cell of each coordinate under a law, then their mean; None for a law of another form."""
+    parts = _parts(_given(law, seen.setting, noise))
+    if len(parts) != len(seen.where):
+        return None
+    pairs = {(id(p), id(w)): (p, w) for p, w in zip(parts, seen.where, strict=True)}
+    known = {}
+    for key, (part, where) in pairs.items():
+        row = laws.shares(part, where)
+        known[key] = np.pad(row, (0, seen.counts.shape[1] - len(row)))
+    shares = np.array([known[id(p), id(w)] for p, w in zip(parts, seen.where, strict=True)])
+    return np.vstack([shares, shares.mean(axis=0)])
+
+
+def _tails(count: NDArray[Any], n: Any, p: Any) -> NDArray[np.float64]:
+    """The smaller of the probabilities that a binomial variable is at least, and at most, `count`."""
+    p = np.clip(p, 0.0, 1.0)
+    above = np.where(count > 0, betainc(np.maximum(count, 1), n - np.maximum(count, 1) + 1, p), 1.0)
+    below = np.where(count < n, betainc(np.maximum(n - count, 1), np.minimum(count, n - 1) + 1, 1 - p), 1.0)
+    return np.minimum(above, below)
+
+
+def _likely(seen: list[_Seen], law: Laws, noise: float = 1.0) -> bool:
+    """Whether no cell, and no range of cells from the first, comes too often or too rarely."""
+    alarm = _ALARM_CELLS / (len(_LOOKS) * sum(4 * one.counts.size for one in seen))
+    for one in seen:
+        shares = _shares(one, law, noise)
+        if shares is None:
+            return False
+        n = one.counts.sum(axis=1, keepdims=True)
+        for count, share in ((one.counts, shares), (one.counts.cumsum(axis=1), shares.cumsum(axis=1))):
+            if _tails(count, n, share).min() < alarm:
+                return False
+    return True
+
+
+def _fit(seen: list[_Seen], law: Laws, noise: float = 1.0) -> float:
+    """The log-likelihood of the counts under a law."""
+    total = 0.0
+    for one in seen:
+        shares = _shares(one, law, noise)
+        if shares is None:
+            return -math.inf
+        total += float((one.counts[:-1] * np.log(np.maximum(shares[:-1], 1e-300))).sum())
+    return total
+
+
+def _refuted(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> bool:
+    if not _likely(seen, right) or _few_values(seen) or _together(seen, right):
+        return True
+    others = [(mistake.wrong, 1.0) for mistake in mistakes] + [(right, factor) for factor in _FACTORS]
+    limit = _fit(seen, right) + math.log(len(others) / _ALARM_RATIO)
+    return any(_fit(seen, other, noise) > limit for other, noise in others)
+
+
+def _few_values(seen: list[_Seen]) -> int:
+    """How many different numbers came at a setting where nearly all should differ; 0 if they do."""
+    for one in seen:
+        if not isinstance(one.where[0], tuple):
+            column = [value if len(one.where) == 1 else value[0] for value in one.outputs]
+            ends = one.places[:, 0]  # whatever is in the outermost cells may have been cut there
+            inner = [v for v, place in zip(column, ends, strict=True) if 0 < place < len(one.where[0])]
+            if len(set(inner)) < 0.9 * len(inner):
+                return len(set(column))
+    return 0
+
+
+def _together(seen: list[_Seen], right: Laws) -> str:
+    """What moves together and should not: coordinates, or runs that follow each other."""
+    rng = np.random.default_rng(_SEED)
+    alarm = _ALARM_TOGETHER / (3 * len(_LOOKS) * len(seen))
+
+    def odd(agree: NDArray[Any], n: int, expected: Any) -> bool:
+        # One half under the right law. Nor may it follow from answers that are off in themselves.
+        tails = np.maximum(_tails(agree, n, 0.5), _tails(agree, n, expected))
+        return bool(tails.min() * tails.size < alarm)
+
+    for one in seen:
+        shares = _shares(one, right)
+        assert shares is not None
+        column = np.arange(len(one.where))
+        at = (shares.cumsum(axis=1) - shares)[column, one.places] + shares[column, one.places] * rng.random(
+            one.places.shape
+        )
+        up = (at > 0.5).astype(float)
+        n, d = up.shape
+        rate = up.mean(axis=0)
+        chance = np.outer(rate, rate) + np.outer(1 - rate, 1 - rate)
+        pairs = np.triu_indices(d, 1)
+        alike = (up.T @ up + (1 - up).T @ (1 - up))[pairs].astype(np.int64)
+        next_to = np.array((up[:, 1:] == up[:, :-1]).sum())
+        if d > 1 and (odd(alike, n, chance[pairs]) or odd(next_to, n * (d - 1), np.diag(chance, 1).mean())):
+            return "The numbers of one answer move together: draw a random number of its own for each, not one for all."
+        if odd(np.array((up[1:] == up[:-1]).sum()), (n - 1) * d, np.diag(chance).mean()):
+            return "One answer and the next move together: draw fresh noise from the rng every time."
+    return ""
+
+
+def _finding(seen: list[_Seen], law: Laws, neighbours: Sequence[tuple[int, int]]) -> str:
+    """What came: a proof that it is not private enough, or the cells that fit worst."""
+    for i, j in neighbours:
+        one, other = seen[i], seen[j]
+        scores = [_scores(mine, one, other, law) for mine in (one, other)]
+        epsilon = float(one.setting["epsilon"])
+        found = samples.epsilon_lower_bound_from_scores(
+            scores[0],
+            scores_neighbour=scores[1],
+            delta=float(one.setting.get("delta", 0.0)),
+            confidence=0.99,
+            rng=np.random.default_rng(_SEED),
+        ).epsilon_at_least
+        if found > epsilon:
+            first = next(iter(one.setting))
+            here, there = (shown(mine.setting[first], width=26) for mine in (one, other))
+            proof = f"its outputs on {here} and {there} show ε ≥ {found:.3g}"
+            return f"is not private enough: {proof}, and {epsilon:g} is allowed."
+    for one in filter(_constant, seen):
+        return f"returned {shown(one.outputs[0])} in each of {len(one.outputs)} runs at {spoken(one.setting)}."
+    _, text = min((_worst(one, law) for one in seen), key=lambda pair: pair[0])
+    return f"does not follow the law asked for: {text}."
+
+
+def _constant(seen: _Seen) -> bool:
+    """Whether all outputs agree, where the right ones would not."""
+    return all(output == seen.outputs[0] for output in seen.outputs)
+
+
+def _scores(mine: _Seen, one: _Seen, other: _Seen, law: Laws) -> NDArray[np.float64]:
+    """A number for each output that tells two settings apart: its size, or for labels the ratio of probabilities."""
+    if len(mine.where) == 1 and isinstance(mine.where[0], tuple):
+        tables = [_parts(_given(law, which.setting))[0].outcomes or {} for which in (one, other)]
+        ratio = {k: math.log((tables[0].get(k, 0.0) + 1e-9) / (tables[1].get(k, 0.0) + 1e-9)) for k in mine.outputs}
+        return np.array([ratio[k] for k in mine.outputs])
+    return np.array(mine.outputs, dtype=float).reshape(len(mine.outputs), -1).sum(axis=1)
+
+
+def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
+    """The most unlikely count at a setting: its probability, and a sentence."""
+    shares, n = _shares(seen, law), len(seen.outputs)
+    assert shares is not None
+    labels = isinstance(seen.where[0], tuple)
+    count, share = (
+        (seen.counts[:-1], shares[:-1])
+        if labels
+        else (seen.counts[:-1].cumsum(axis=1)[:, :-1], shares[:-1].cumsum(axis=1)[:, :-1])
+    )
+    tails = _tails(count, n, share)
+    i, k = map(int, np.unravel_index(tails.argmin(), tails.shape))
+    where = seen.where[i]
+    event = (
+        f"outcomes up to {where[k]:.4g}"
+        if not labels
+        else f"the outcome {shown(where[k])}"
+        if k < len(where)
+        else ("outcomes that are impossible")
+    )
+    at = f"entry {i}, " if len(seen.where) > 1 else ""
+    way = "too often" if count[i, k] > n * share[i, k] else "too rarely"
+    return float(
+        tails[i, k]
+    ), f"at {spoken(seen.setting)}, {at}{event} came in {100 * count[i, k] / n:.3g} % of {n} runs, {way}"
+
+
+def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> str:
+    """The sentence of the law that fits: a registered mistake or the right law with other noise; or a general one."""
+    tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes]
+    # A mistake may come with noise of another size: the three that fit best are looked at more closely.
+    rough = sorted(((m, *_best(seen, m.wrong, 1.0, _ROUGH)) for m in mistakes), key=lambda row: -row[2])[:3]
+    for m, start, _ in rough:
+        tried.append((m.wrong, _refined(seen, m.wrong, start), 6.0, f"A known mistake: {m.diagnosis}"))
+    factor = _refined(seen, right, _best(seen, right, 1.0, _ROUGH)[0])
+    more = "that is private, but less is enough" if factor > 1 else "check the sensitivity and the scale"
+    if not 0.95 < factor < 1.05:
+        tried.append((right, factor, 3.0, f"Your noise is {_amount(factor)} what is needed: {more}."))
+    fitting = [(_fit(seen, law, f) - less, text) for law, f, less, text in tried if _likely(seen, law, f)]
+    few = _few_values(seen)
+    if few and all(Counter(one.outputs).most_common(1)[0][1] < len(one.outputs) / 4 for one in seen):
+        return f"There are only {few} different values, so they are rounded: do not round."
+    if fitting:
+        return max(fitting, key=lambda pair: pair[0])[1]
+    if any(map(_constant, seen)):
+        return "It adds no noise, or the same noise every time: draw fresh noise from the rng that it is given."
+    return _together(seen, right)
+
+
+def _best(seen: list[_Seen], law: Laws, start: float, grid: Sequence[float]) -> tuple[float, float]:
+    """The multiple of the noise that a law has, and of `start`, that fits best, and how well it fits."""
+    fit, factor = max((_fit(seen, law, start * f), start * f) for f in grid)
+    return factor, fit
+
+
+def _refined(seen: list[_Seen], law: Laws, factor: float) -> float:
+    for step in (1.19, 1.045, 1.011):
+        factor, _ = _best(seen, law, factor, (1.0, step, 1 / step, math.sqrt(step), 1 / math.sqrt(step)))
+    return factor
+
+
+def _amount(ratio: float) -> str:
+    words = {2.0: "about twice", 1 / 2: "about half of", 1 / 3: "about a third of", 1 / 4: "about a quarter of"}
+    near = min(words, key=lambda r: math.fabs(math.log(ratio / r)))
+    return words[near] if math.fabs(math.log(ratio / near)) < 0.1 else f"about {ratio:.2g} times"

@@ -1,0 +1,184 @@
+"""Every registered mistake of every check, fed back as an answer, gets its own diagnosis; every mechanism is tried with
+more noise, less, none, and one noise for all.
+
+The items are read from the exercise notebooks, with the model answers that their solutions define.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import importlib
+import json
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from dpml.classroom import checks
+from dpml.classroom.checks import Mistake, NotYet
+from dpml.classroom.laws import Law
+
+FOLDER = Path(__file__).parents[2] / "notebooks" / "exercises"
+KINDS = ("number", "choice", "counterexample", "function", "law")
+
+
+class Item(NamedTuple):
+    slug: str
+    check: str
+    arguments: tuple[str, ...]
+    mechanism: bool
+
+
+def cells(path: Path) -> list[dict[str, Any]]:
+    return [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
+
+
+def items() -> list[Item]:
+    found = []
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        for cell in cells(path):
+            for node in ast.walk(ast.parse("".join(cell["source"]))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("items.check_"):
+                    names = tuple(ast.unparse(arg) for arg in (*node.args, *(k.value for k in node.keywords)))
+                    tags = cell["metadata"].get("tags", [])
+                    found.append(Item(path.stem[3:], ast.unparse(node.func)[6:], names, "mechanism" in tags))
+    return found
+
+
+ITEMS = items()
+
+
+@functools.cache
+def model_answers(slug: str) -> dict[str, Any]:
+    """The names that the cells of a notebook define, its checks left out."""
+    [path] = FOLDER.glob(f"*_{slug}.ipynb")
+    names: dict[str, Any] = {}
+    for cell in cells(path):
+        source = "".join(cell["source"])
+        if "items.check_" not in source:
+            exec(compile(source, f"<{path.stem}>", "exec"), names)
+    return names
+
+
+def checker(item: Item) -> Callable[[Any], None]:
+    """The check as a function of the first of its answers; the others are right."""
+    check = getattr(importlib.import_module(f"dpml.lessons.{item.slug}.checks"), item.check)
+    rest = {name: model_answers(item.slug)[name] for name in item.arguments[1:]}
+    return lambda answer: check(answer, **rest)
+
+
+def registered(check: Callable[[Any], None], answer: Any) -> list[tuple[str, dict[str, Any]]]:
+    """What a check asks of the classroom about an answer: the kind of check, and its arguments."""
+    asked: list[tuple[str, dict[str, Any]]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in KINDS:
+            patch.setattr(checks, kind, lambda answer, kind=kind, **given: asked.append((kind, given)))
+        patch.setattr(checks, "properties", lambda *answer, **given: None)
+        patch.setattr(checks, "mechanism", lambda *answer, **given: None)
+        with contextlib.suppress(NotYet):
+            check(answer)
+    return asked
+
+
+def mistakes(kind: str, given: dict[str, Any]) -> list[Mistake]:
+    return list(given.get("wrong" if kind == "law" else "mistakes", ()))
+
+
+def told(check: Callable[[Any], None], answer: Any) -> str:
+    """The message of a check, empty if it passes."""
+    try:
+        check(answer)
+    except NotYet as verdict:
+        return str(verdict)
+    return ""
+
+
+def drawn(law: Callable[..., Any], noise: float = 1.0) -> Callable[..., Any]:
+    """A mechanism with this law."""
+
+    @functools.cache
+    def found(key: bytes) -> Any:
+        data, rest = pickle.loads(key)
+        return law(data, **rest, noise=noise)
+
+    def answer(data: Any, *, rng: np.random.Generator, **rest: Any) -> Any:
+        parts = found(pickle.dumps((data, rest)))
+        if isinstance(parts, Law):
+            return parts.draw(rng, 1)[0]
+        return np.array([part.draw(rng, 1)[0] for part in parts])
+
+    return answer
+
+
+def one_noise(law: Callable[..., Any]) -> Callable[..., Any]:
+    """The same random numbers for every coordinate."""
+    each = drawn(lambda data, i, **rest: law(data, **rest)[i])
+
+    def answer(data: Any, *, rng: np.random.Generator, **rest: Any) -> Any:
+        seed = int(rng.integers(2**60))
+        size = len(law(data, **rest))
+        return np.array([each(data, i=i, rng=np.random.default_rng(seed), **rest) for i in range(size)])
+
+    return answer
+
+
+def fed_back(kind: str, mistake: Mistake) -> Any:
+    if kind == "law":
+        return drawn(mistake.wrong)
+    if callable(mistake.wrong) and kind != "function":
+        assert mistake.example is not None, f"give the predicate an example: {mistake.diagnosis}"
+        return mistake.example
+    return mistake.wrong
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: f"{item.slug}-{item.check}")
+def test_every_mistake_gets_its_own_diagnosis(item, capsys):
+    check = checker(item)
+    right = model_answers(item.slug)[item.arguments[0]]
+    failures = []
+    for position, (kind, given) in enumerate(registered(check, right)):
+        for i, mistake in enumerate(mistakes(kind, given)):
+            answer = fed_back(kind, mistake)
+            # A diagnosis may quote the answer.
+            diagnosis = mistakes(*registered(check, answer)[position])[i].diagnosis
+            message = told(check, answer)
+            if diagnosis not in message:
+                failures.append(f"{mistake.diagnosis}\n    got: {message or 'it passes'}")
+    assert not failures, "\n".join(failures)
+
+
+LAWS = [item for item in ITEMS if item.mechanism]
+
+
+@pytest.mark.parametrize("item", LAWS, ids=lambda item: f"{item.slug}-{item.check}")
+def test_every_mechanism_is_compared_with_its_exact_law(item, capsys):
+    check = checker(item)
+    right = model_answers(item.slug)[item.arguments[0]]
+    assert told(check, right) == ""
+    found = [given for kind, given in registered(check, right) if kind == "law"]
+    if not found:
+        pytest.skip("not compared with its exact law yet")
+    law = found[0]["law"]
+    assert told(check, drawn(law)) == ""
+    for noise in (0.6, 0.7, 0.85):
+        assert told(check, drawn(law, noise)), f"{noise} times the noise passes"
+    for noise in (1.5, 2.0, 4.0):
+        message = told(check, drawn(law, noise))
+        assert re.search("times what is needed|twice|known mistake", message), f"{noise} times the noise: {message}"
+    assert told(check, drawn(law, 1e-6)), "no noise passes"
+    fixed = drawn(law)
+    again = told(check, lambda data, *, rng, **rest: fixed(data, rng=np.random.default_rng(3), **rest))
+    assert again, "the same noise every time passes"
+    if not isinstance(_first(law, found[0]), Law):
+        assert told(check, one_noise(law)), "one noise for all coordinates passes"
+
+
+def _first(law: Callable[..., Any], given: dict[str, Any]) -> Any:
+    data, *rest = given["settings"][0].items()
+    return law(data[1], **dict(rest))
