@@ -35,7 +35,7 @@ from tqdm import tqdm
 
 from dpml import data
 from dpml.data import records
-from dpml.pate import stability
+from dpml.pate import m_samp, m_stab
 
 RESULTS = records.FOLDER / "m_samp.json"
 TOPS = (0, 2, 4, 6)
@@ -107,16 +107,14 @@ def one_run(task: Task, *, n_models: int, q: float, seed: int, progress: Callabl
     """Votes and noise of one seed; the agreement of the models is kept for the prediction of the next seed."""
     n, rng = len(task.pixels), np.random.default_rng([20_241, seed, n_models])
     started = time.perf_counter()
-    votes = stability.subsample_votes(
+    votes = m_samp.subsample_votes(
         task.pixels, n=n, classes=2, q=q, n_models=n_models, train=nearest_centroid(task, progress), rng=rng
     )
     seconds = time.perf_counter() - started
-    distance = stability.scaled_distance(votes.counts, q=q, n_models=n_models)
-    predicted = stability.release_probability(distance, epsilon=EPSILON, delta=DELTA)
+    distance = m_samp.scaled_distance(votes.counts, q=q, n_models=n_models)
+    predicted = m_stab.release_probability(distance, epsilon=EPSILON, delta=DELTA)
     within = votes.most_used <= 2 * q * n_models
-    noisy = (
-        stability.stability_test(np.tile(distance, (NOISE_DRAWS, 1)), epsilon=EPSILON, delta=DELTA, rng=rng) & within
-    )
+    noisy = m_stab.stability_test(np.tile(distance, (NOISE_DRAWS, 1)), epsilon=EPSILON, delta=DELTA, rng=rng) & within
     released = noisy[0]
     winner = votes.counts.argmax(axis=1)
     every = nearest_centroid(task)(task.pixels, np.ones((1, n), dtype=bool))[0]
@@ -146,7 +144,7 @@ def expected_from(row: dict[str, Any], *, q: float) -> float:
     agreement = np.array(row["votes_for_a_top"]) / models
     agreement = np.maximum(agreement, 1 - agreement)
     chances = {
-        a: stability.m_samp_release_probability(agreement=a, epsilon=EPSILON, delta=DELTA, q=q, n_models=models)
+        a: m_samp.m_samp_release_probability(agreement=a, epsilon=EPSILON, delta=DELTA, q=q, n_models=models)
         for a in set(agreement.tolist())
     }
     return float(np.mean([chances[a] for a in agreement.tolist()]))
@@ -171,8 +169,8 @@ def run(preset: str, *, into: Path, quiet: bool = False) -> dict[str, Any]:
     work = task(settings)
     n = len(work.pixels)
     plans = {
-        "printed": stability.sampling_plan(epsilon=EPSILON, delta=DELTA, n=n),
-        "Chernoff": stability.sampling_plan_chernoff(epsilon=EPSILON, delta=DELTA, n=n),
+        "printed": m_samp.sampling_plan(epsilon=EPSILON, delta=DELTA, n=n),
+        "Chernoff": m_samp.sampling_plan_chernoff(epsilon=EPSILON, delta=DELTA, n=n),
     }
     q = plans["printed"].q
     head = {
@@ -188,7 +186,7 @@ def run(preset: str, *, into: Path, quiet: bool = False) -> dict[str, Any]:
         "queries": len(work.queries),
         "q": q,
         "models": {name: plan.n_models for name, plan in plans.items()},
-        "models_at_epsilon_1_delta_1e-5_n_1e5": stability.sampling_plan(epsilon=1.0, delta=1e-5, n=10**5).n_models,
+        "models_at_epsilon_1_delta_1e-5_n_1e5": m_samp.sampling_plan(epsilon=1.0, delta=1e-5, n=10**5).n_models,
     }
     before = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
     same = all(

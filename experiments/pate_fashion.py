@@ -47,7 +47,7 @@ from dpml import data
 from dpml.accounting import composition
 from dpml.data import records
 from dpml.mechanisms import gaussian_sigma
-from dpml.pate import privacy, sparse_vector, stability, voting
+from dpml.pate import data_dependent, laplace_votes, sparse_vector, stability, student, voting
 from dpml.training import ensemble
 from dpml.training.models import to_labels, to_tensors
 
@@ -123,10 +123,10 @@ def laplace_scale(epsilon: float, queries: int) -> float:
     """The least Laplace scale, to 0.01 %, with which so many noisy argmaxes are within the budget for any votes."""
 
     def good(one: float) -> bool:  # one: the epsilon of a single label
-        scale = privacy.laplace_vote_scale(epsilon=one)
-        return privacy.laplace_student(queries=queries, scale=scale, delta=DELTA).epsilon <= epsilon
+        scale = laplace_votes.laplace_vote_scale(epsilon=one)
+        return student.laplace_student(queries=queries, scale=scale, delta=DELTA).epsilon <= epsilon
 
-    return privacy.laplace_vote_scale(epsilon=largest(good, epsilon / queries * 0.999, epsilon * 2))
+    return laplace_votes.laplace_vote_scale(epsilon=largest(good, epsilon / queries * 0.999, epsilon * 2))
 
 
 def noisy_argmax(votes: Votes, *, number: int, epsilon: float, rng: np.random.Generator) -> Answers:
@@ -137,7 +137,7 @@ def noisy_argmax(votes: Votes, *, number: int, epsilon: float, rng: np.random.Ge
         padded(labels, votes),
         number,
         {"scale": scale},
-        lambda: privacy.laplace_student_data_dependent(asked, scale=scale, delta=DELTA).epsilon,
+        lambda: data_dependent.laplace_student_data_dependent(asked, scale=scale, delta=DELTA).epsilon,
     )
 
 
@@ -148,7 +148,7 @@ def gnmax(votes: Votes, *, number: int, epsilon: float, rng: np.random.Generator
         padded(voting.gnmax(asked, sigma=sigma, rng=rng), votes),
         number,
         {"sigma": sigma},
-        lambda: privacy.gnmax_student_data_dependent(asked, sigma=sigma, delta=DELTA).epsilon,
+        lambda: data_dependent.gnmax_student_data_dependent(asked, sigma=sigma, delta=DELTA).epsilon,
     )
 
 
@@ -167,7 +167,7 @@ def confident(votes: Votes, *, number: int, epsilon: float, rng: np.random.Gener
         padded(answers[:asked], votes),
         asked,
         noise,
-        lambda: privacy.confident_student_data_dependent(votes[:asked], delta=DELTA, **noise).epsilon,
+        lambda: data_dependent.confident_student_data_dependent(votes[:asked], delta=DELTA, **noise).epsilon,
     )
 
 

@@ -17,8 +17,8 @@ The noise is drawn in double precision. Its lowest bits can betray the true answ
 for learning and experiments, not for releasing data about real people without further rounding.
 """
 
-from dpml.mechanisms.exponential import exponential, exponential_probabilities
-from dpml.mechanisms.gaussian import (
+from dpml.mechanisms.exponential_choice import exponential, exponential_probabilities
+from dpml.mechanisms.gaussian_noise import (
     gaussian,
     gaussian_delta,
     gaussian_density,
@@ -28,7 +28,7 @@ from dpml.mechanisms.gaussian import (
     gaussian_sigma_classic,
     gaussian_sigma_classic_formula,
 )
-from dpml.mechanisms.laplace import (
+from dpml.mechanisms.laplace_noise import (
     laplace,
     laplace_delta,
     laplace_density,
@@ -36,7 +36,7 @@ from dpml.mechanisms.laplace import (
     laplace_loss,
     laplace_scale,
 )
-from dpml.mechanisms.randomized_response import (
+from dpml.mechanisms.randomized_bits import (
     randomized_response,
     randomized_response_epsilon,
     randomized_response_estimate,

@@ -37,7 +37,7 @@ over noise 1, if both numbers are limits that were fixed beforehand (cited: Smit
 asked next depends on what came out).
 
 Neighbours throughout: one replaced record, which moves one vote in every query. Smaller numbers that hold for the
-votes that were cast are in `dpml.pate.student_of_these_votes`.
+votes that were cast are in `dpml.pate.data_dependent`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ test of confident GNMax $\alpha/(2\sigma_1^2)$ besides.
 Proof. The noisy counts are the Laplace or the Gaussian mechanism with those sensitivities. The winner is
 post-processing of them, and so is the outcome of the test of the noisy largest count.
 
-What many labels cost together is in `dpml.pate.privacy`.
+What many labels cost together is in `dpml.pate.student`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpml import arguments
+from dpml.pate import _argmax_law
 from dpml.pate._counts import gaps, histograms
-from dpml.pate.argmax_law import argmax_log_probabilities, argmax_probabilities
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
 
 __all__ = [
     "UNANSWERED",
@@ -57,7 +59,7 @@ def noisy_argmax(counts: ArrayLike, *, scale: float, rng: np.random.Generator) -
 
     `counts` is one histogram [classes], for which the result is an int, or many [queries, classes], for which it is
     an array [queries]; it is not changed. Each query is (2/scale, 0)-differentially private: one record moves one vote
-    (`dpml.pate.privacy.laplace_vote_epsilon` says why it is not 1/scale). Classes that tie win equally often.
+    (`dpml.pate.laplace_votes.laplace_vote_epsilon` says why it is not 1/scale). Classes that tie win equally often.
 
     Raises:
         ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
@@ -76,7 +78,7 @@ def gnmax(counts: ArrayLike, *, sigma: float, rng: np.random.Generator) -> int |
     """Return the class with the largest count after Gaussian noise of standard deviation `sigma`, in votes, on each.
 
     Shapes as in `noisy_argmax`. Neighbours: one record moves one vote; the Rényi divergence of a query is at most
-    order/sigma^2 (`dpml.pate.privacy.gnmax_rdp`).
+    order/sigma^2 (`dpml.pate.gaussian_votes.gnmax_rdp`).
 
     Raises:
         ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
@@ -120,7 +122,50 @@ def confident_gnmax(
     return np.where(sure, winner, UNANSWERED)
 
 
-def _winner(votes: NDArray[np.float64], size: float, standard_noise: NDArray[np.float64]) -> int | NDArray[np.int64]:
+def argmax_probabilities(counts: ArrayLike, *, scale: float) -> Array:
+    r"""Return the probability that each class wins `noisy_argmax`, in the shape of `counts`.
+
+    Exact up to rounding, about 1e-13 relative also for probabilities of 1e-300; below the range of floats they are 0.
+    Nothing is simulated. `scale` is in votes.
+
+    Raises:
+        ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
+            classes, scale not in (0, inf), or counts over scale exceed the range of floats.
+
+    Source: the lecture, slide "PATE, per-query privacy of the teacher ensemble", the law of its noisy argmax; for two
+    classes Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
+    2017, proof of Lemma 4.
+    """
+    with np.errstate(under="ignore"):
+        return np.exp(argmax_log_probabilities(counts, scale=scale))
+
+
+def argmax_log_probabilities(counts: ArrayLike, *, scale: float) -> Array:
+    """Return the logarithms of `argmax_probabilities`, which do not underflow: privacy losses are their differences.
+
+    Raises:
+        ValueError: as `argmax_probabilities`.
+
+    Source: as `argmax_probabilities`.
+    """
+    votes = histograms("counts", counts)
+    scale = arguments.real("scale", scale, 0.0, low_open=True)
+    table = np.atleast_2d(votes)
+    if table.size == 0:
+        return np.zeros(votes.shape)
+    order = np.argsort(table, axis=1, kind="stable")
+    ascending, which = np.unique(np.take_along_axis(table, order, axis=1), axis=0, return_inverse=True)
+    with np.errstate(over="ignore"):
+        units = (ascending - ascending[:, -1:]) / scale
+    if not np.isfinite(units).all():
+        raise ValueError(f"scale must keep counts / scale within the range of floats, got {scale!r}")
+    sorted_result = _argmax_law.log_law(units)[which.reshape(-1)]
+    result = np.empty_like(table)
+    np.put_along_axis(result, order, sorted_result, axis=1)
+    return result.reshape(votes.shape)
+
+
+def _winner(votes: NDArray[np.float64], size: float, standard_noise: Array) -> int | NDArray[np.int64]:
     """The class with the largest c_j/size + noise. Votes are taken relative to the leader: then the leader's noise is
     not rounded away beside its count, and a tie is decided by the noise alone however small the noise is."""
     with np.errstate(over="ignore"):  # a class that is hopelessly far behind gets minus infinity

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dpml.pate import privacy
+from dpml.pate import student
 from dpml.training import ensemble
 from experiments import pate_fashion
 
@@ -54,12 +54,12 @@ def test_the_noise_spends_the_budget_and_no_more(name, epsilon):
     given = pate_fashion.MECHANISMS[name](votes, number=number, epsilon=epsilon, rng=np.random.default_rng(0))
     delta = pate_fashion.DELTA
     if name == "noisy argmax":
-        spent = privacy.laplace_student(queries=number, scale=given.noise["scale"], delta=delta).epsilon
+        spent = student.laplace_student(queries=number, scale=given.noise["scale"], delta=delta).epsilon
     elif name == "GNMax":
-        spent = privacy.gnmax_student(queries=number, sigma=given.noise["sigma"], delta=delta).epsilon
+        spent = student.gnmax_student(queries=number, sigma=given.noise["sigma"], delta=delta).epsilon
     elif name == "confident GNMax":
         noise = {key: given.noise[key] for key in ("sigma", "sigma_threshold")}
-        spent = privacy.confident_student(asked=20, answered=number, delta=delta, **noise).epsilon
+        spent = student.confident_student(asked=20, answered=number, delta=delta, **noise).epsilon
         assert given.asked <= 20
         assert (given.labels >= 0).sum() <= number
     elif name == "M_stab":
@@ -143,8 +143,8 @@ def test_the_recorded_noise_is_that_of_the_account_in_the_code(name):
 
         def spent(noise, mechanism=mechanism, number=number):
             if mechanism == "GNMax":
-                return privacy.gnmax_student(queries=number, sigma=noise, delta=delta).epsilon
-            return privacy.laplace_student(queries=number, scale=noise, delta=delta).epsilon
+                return student.gnmax_student(queries=number, sigma=noise, delta=delta).epsilon
+            return student.laplace_student(queries=number, scale=noise, delta=delta).epsilon
 
         assert spent(noise) <= epsilon * (1 + 1e-9)
         assert spent(0.999 * noise) > epsilon

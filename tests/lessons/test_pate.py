@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from dpml import mechanisms
 from dpml.lessons.pate import checks as items
-from dpml.pate import privacy, voting
+from dpml.pate import student, voting
 
 from .answers import message, unwritten
 
@@ -277,7 +277,7 @@ HOW_MANY = most(lambda k: math.sqrt(2 * k))
 @pytest.mark.parametrize("right", [HOW_MANY, np.int64(HOW_MANY), float(HOW_MANY)])
 def test_how_many_accepts(right):
     items.check_how_many(right)
-    assert privacy.gnmax_student(queries=HOW_MANY, sigma=40.0, delta=1e-5).epsilon <= 2.0
+    assert student.gnmax_student(queries=HOW_MANY, sigma=40.0, delta=1e-5).epsilon <= 2.0
 
 
 @pytest.mark.parametrize(
@@ -288,9 +288,9 @@ def test_how_many_accepts(right):
         (most(lambda k: math.sqrt(2) * k), "like the root of k"),
         (HOW_MANY + 1, "just above the budget"),
         (HOW_MANY - 1, "one more label"),
-        (5, "privacy.gnmax_student"),
+        (5, "student.gnmax_student"),
         (
-            math.floor(2.0 / privacy.gnmax_student(queries=1, sigma=40.0, delta=1e-5).epsilon),
+            math.floor(2.0 / student.gnmax_student(queries=1, sigma=40.0, delta=1e-5).epsilon),
             "adds up the epsilons",
         ),
         (..., "not written yet"),

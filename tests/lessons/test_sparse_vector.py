@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpml.lessons.sparse_vector import checks as items
-from dpml.pate import sparse_vector, sparse_vector_privacy
+from dpml.pate import sparse_vector
+from dpml.pate.sparse_vector import privacy
 
 from .answers import message, unwritten
 
@@ -93,7 +94,7 @@ def test_lam_accepts(right, capsys):
 )
 def test_lam_names_the_mistake(wrong, diagnosis):
     if diagnosis == "the least scale":
-        wrong = sparse_vector_privacy.m_svec_noise(epsilon=0.1, delta=1e-5, cutoff=1).scale
+        wrong = privacy.m_svec_noise(epsilon=0.1, delta=1e-5, cutoff=1).scale
     assert diagnosis in message(items.check_lam, wrong)
 
 
@@ -101,8 +102,8 @@ def test_lam_names_the_mistake(wrong, diagnosis):
 
 
 def needed(cutoff, *, epsilon, delta, queries, beta):
-    noise = sparse_vector_privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
-    return sparse_vector_privacy.enough_distance(**noise._asdict(), queries=queries, beta=beta)
+    noise = privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
+    return privacy.enough_distance(**noise._asdict(), queries=queries, beta=beta)
 
 
 def by_search(distance, **setting):
@@ -122,19 +123,15 @@ def by_halving(distance, **setting):
 def by_classic(distance, **setting):
     def need(q):
         budget = {k: setting[k] for k in ("epsilon", "delta", "queries")}
-        noise = sparse_vector_privacy.m_svec_noise_classic(cutoff=q, **budget)
-        return sparse_vector_privacy.enough_distance(
-            **noise._asdict(), queries=setting["queries"], beta=setting["beta"]
-        )
+        noise = privacy.m_svec_noise_classic(cutoff=q, **budget)
+        return privacy.enough_distance(**noise._asdict(), queries=setting["queries"], beta=setting["beta"])
 
     return next((q - 1 for q in range(1, setting["queries"] + 1) if need(q) > distance), setting["queries"])
 
 
 def by_threshold(distance, **setting):
     def need(q):
-        return sparse_vector_privacy.m_svec_noise(
-            epsilon=setting["epsilon"], delta=setting["delta"], cutoff=q
-        ).threshold
+        return privacy.m_svec_noise(epsilon=setting["epsilon"], delta=setting["delta"], cutoff=q).threshold
 
     return next((q - 1 for q in range(1, setting["queries"] + 1) if need(q) > distance), setting["queries"])
 

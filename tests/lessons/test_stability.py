@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpml.lessons.stability import checks as items
-from dpml.pate import stability
+from dpml.pate import m_samp
 
 from .answers import message, unwritten
 
@@ -250,7 +250,7 @@ def test_stable_release_names_the_mistake(wrong, diagnosis):
 # Item 6
 
 
-PLAN = stability.sampling_plan(epsilon=1.0, delta=1e-5, n=100_000)
+PLAN = m_samp.sampling_plan(epsilon=1.0, delta=1e-5, n=100_000)
 
 
 @pytest.mark.parametrize("right", [3_125_267, 3_125_267.0, np.int64(PLAN.n_models)])
@@ -307,7 +307,7 @@ def scaled(counts, *, most_used, q, n_models, units=4.0, less=1.0, guard=2.0):
 
 
 def with_the_package(counts, *, most_used, q, n_models):
-    distance = float(stability.scaled_distance(counts, q=q, n_models=n_models))
+    distance = float(m_samp.scaled_distance(counts, q=q, n_models=n_models))
     return distance if most_used <= 2 * q * n_models else -np.inf
 
 

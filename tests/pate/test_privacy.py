@@ -13,8 +13,8 @@ from scipy.stats import binom
 from dpml.accounting import rdp
 from dpml.accounting.composition import advanced, basic, optimal
 from dpml.accounting.guarantee import Guarantee
-from dpml.pate import privacy, voting
-from dpml.pate.smooth_release import _cost_and_smooth_bound
+from dpml.pate import data_dependent, gaussian_votes, laplace_votes, publish_cost, student, voting
+from dpml.pate.publish_cost import _cost_and_smooth_bound
 from tests.golden import golden
 
 GOLDEN = golden("pate")
@@ -78,20 +78,20 @@ def worst_exact(log_law, counts):
 def test_golden_laplace_moments(row):
     """The recorded data-dependent moments were formed without care for cancellation: about 1e-15 absolute."""
     scale = 1.0 / row["gamma"]
-    bound = privacy.laplace_upset_bound(row["counts"], scale=scale)
+    bound = laplace_votes.laplace_upset_bound(row["counts"], scale=scale)
     assert bound == pytest.approx(row["q_lemma4"], rel=1e-13)
     exact = voting.argmax_probabilities(row["counts"], scale=scale)[1:].sum()
     assert exact == pytest.approx(row["q_exact"], rel=1e-10)
     assert exact <= bound
     for moment in row["moments"]:
         lam = moment["l"]
-        assert privacy.laplace_moment(lam, scale=scale) == pytest.approx(moment["alpha_data_indep"], rel=1e-13)
-        used = privacy.laplace_moment_data_dependent(row["counts"], lam=lam, scale=scale)
+        assert laplace_votes.laplace_moment(lam, scale=scale) == pytest.approx(moment["alpha_data_indep"], rel=1e-13)
+        used = laplace_votes.laplace_moment_data_dependent(row["counts"], lam=lam, scale=scale)
         assert used == pytest.approx(moment["alpha_used"], rel=1e-13, abs=1e-14)
         undefined = moment["alpha_data_dep"] is None
         assert undefined == (bound >= 1.0 / (1.0 + math.exp(2.0 / scale)))
         if undefined:
-            assert used == privacy.laplace_moment(lam, scale=scale)
+            assert used == laplace_votes.laplace_moment(lam, scale=scale)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_laplace_theorem_2_by_mpmath(counts, scale, lam):
         q = mp.fsum((2 + gamma * (first - c)) / (4 * mp.exp(gamma * (first - c))) for c in counts if c != first)
         ratio = (1 - q) / (1 - mp.exp(2 * gamma) * q)
         expected = float(mp.log((1 - q) * ratio ** mp.mpf(lam) + q * mp.exp(2 * gamma * lam)))
-    assert expected < privacy.laplace_moment(lam, scale=scale)
-    result = privacy.laplace_moment_data_dependent(counts, lam=lam, scale=scale)
+    assert expected < laplace_votes.laplace_moment(lam, scale=scale)
+    result = laplace_votes.laplace_moment_data_dependent(counts, lam=lam, scale=scale)
     assert result == pytest.approx(expected, rel=1e-12)
 
 
@@ -125,11 +125,11 @@ def test_laplace_bounds_hold_for_every_small_ensemble(scale):
     tight = 0.0
     for counts in small_ensembles():
         exact = (ORDERS - 1.0) * worst_exact(log_law, counts)
-        these = privacy.laplace_moment_data_dependent(counts, lam=ORDERS - 1.0, scale=scale)
+        these = laplace_votes.laplace_moment_data_dependent(counts, lam=ORDERS - 1.0, scale=scale)
         assert (exact <= these * (1.0 + 1e-12)).all(), counts
-        assert (these <= privacy.laplace_moment(ORDERS - 1.0, scale=scale)).all()
+        assert (these <= laplace_votes.laplace_moment(ORDERS - 1.0, scale=scale)).all()
         lost = -math.expm1(float(log_law(counts).max()))
-        assert lost <= privacy.laplace_upset_bound(counts, scale=scale) + 1e-15
+        assert lost <= laplace_votes.laplace_upset_bound(counts, scale=scale) + 1e-15
         tight = max(tight, float((exact / these).max()))
     assert tight > 0.3, "the bound is not absurdly loose, so that a wrong constant would show"
 
@@ -139,7 +139,7 @@ def test_laplace_theorem_2_grows_with_q():
     for scale, lam in itertools.product([0.3, 1.0, 4.0, 20.0], [0.1, 1.0, 8.0, 64.0]):
         gaps = np.arange(4000, 0, -1) * scale / 100.0 + 2.0
         counts = np.stack([np.floor(gaps * 50.0), np.zeros(gaps.size)], axis=1)
-        values = privacy.laplace_moment_data_dependent(counts, lam=lam, scale=50.0 * scale)
+        values = laplace_votes.laplace_moment_data_dependent(counts, lam=lam, scale=50.0 * scale)
         assert (np.diff(values) >= -1e-13 * values[1:]).all()
 
 
@@ -148,8 +148,10 @@ def test_laplace_theorem_2_grows_with_q():
 
 @pytest.mark.parametrize("row", GOLDEN["gnmax"]["rows"], ids=lambda r: str(r["counts"]))
 def test_golden_gnmax(row):
-    assert privacy.gnmax_upset_bound(row["counts"], sigma=row["sigma"]) == pytest.approx(row["q_bound"], rel=1e-12)
-    assert privacy.gnmax_rdp(2.0, sigma=row["sigma"]) == pytest.approx(row["rdp_alpha2"], rel=1e-14)
+    assert gaussian_votes.gnmax_upset_bound(row["counts"], sigma=row["sigma"]) == pytest.approx(
+        row["q_bound"], rel=1e-12
+    )
+    assert gaussian_votes.gnmax_rdp(2.0, sigma=row["sigma"]) == pytest.approx(row["rdp_alpha2"], rel=1e-14)
 
 
 @pytest.mark.parametrize("sigma", [0.6, 1.0, 3.0, 12.0])
@@ -159,11 +161,11 @@ def test_gnmax_bounds_hold_for_every_small_ensemble(sigma):
         law = gnmax_log_law(counts, sigma)
         assert np.exp(law).sum() == pytest.approx(1.0, abs=1e-12)
         exact = worst_exact(lambda c: gnmax_log_law(c, sigma), counts)
-        these = privacy.gnmax_rdp_data_dependent(counts, order=ORDERS, sigma=sigma)
-        any_votes = privacy.gnmax_rdp(ORDERS, sigma=sigma)
+        these = gaussian_votes.gnmax_rdp_data_dependent(counts, order=ORDERS, sigma=sigma)
+        any_votes = gaussian_votes.gnmax_rdp(ORDERS, sigma=sigma)
         assert (exact <= these * (1.0 + 1e-9) + 1e-12).all(), counts
         assert (these <= any_votes).all()
-        assert -math.expm1(float(law.max())) <= privacy.gnmax_upset_bound(counts, sigma=sigma) + 1e-12
+        assert -math.expm1(float(law.max())) <= gaussian_votes.gnmax_upset_bound(counts, sigma=sigma) + 1e-12
         tight, helped = max(tight, float((exact / these).max())), helped + int((these < any_votes).sum())
     assert tight > 0.3
     assert helped > 10 or sigma > 2.0
@@ -178,8 +180,8 @@ def test_confident_bounds_hold_for_every_small_ensemble(threshold, test, sigma):
     helped = 0
     for counts in small_ensembles():
         exact = worst_exact(log_law, counts)
-        these = privacy.confident_rdp_data_dependent(counts, order=ORDERS, threshold=threshold, **settings)
-        any_votes = privacy.confident_rdp(ORDERS, **settings)
+        these = gaussian_votes.confident_rdp_data_dependent(counts, order=ORDERS, threshold=threshold, **settings)
+        any_votes = gaussian_votes.confident_rdp(ORDERS, **settings)
         assert (exact <= these * (1.0 + 1e-9) + 1e-12).all(), counts
         assert (these <= any_votes * (1.0 + 1e-15)).all()
         helped += int((these < 0.5 * any_votes).sum())
@@ -197,16 +199,16 @@ def test_gnmax_theorem_2_by_mpmath():
             a = (1 - q) / (1 - (q * mp.exp(e2)) ** ((mu2 - 1) / mu2))
             b = mp.exp(e1) / q ** (1 / (mu1 - 1))
             expected = mp.log((1 - q) * a ** (order - 1) + q * b ** (order - 1)) / (order - 1)
-            result = privacy.gnmax_rdp_data_dependent(counts, order=order, sigma=40.0)
+            result = gaussian_votes.gnmax_rdp_data_dependent(counts, order=order, sigma=40.0)
             assert result == pytest.approx(float(expected), rel=1e-12)
 
 
 def test_unanimous_and_hopeless_questions_cost_almost_nothing():
     settings = {"order": 8.0, "threshold": 150.0, "sigma_threshold": 20.0, "sigma": 10.0}
-    any_votes = privacy.confident_rdp(8.0, sigma_threshold=20.0, sigma=10.0)
-    assert privacy.confident_rdp_data_dependent([250, 0], **settings) < 1e-4 * any_votes
-    assert privacy.confident_rdp_data_dependent([26, 25], **settings) < 1e-4 * any_votes
-    assert privacy.confident_rdp_data_dependent([151, 99], **settings) > 0.1 * any_votes
+    any_votes = gaussian_votes.confident_rdp(8.0, sigma_threshold=20.0, sigma=10.0)
+    assert gaussian_votes.confident_rdp_data_dependent([250, 0], **settings) < 1e-4 * any_votes
+    assert gaussian_votes.confident_rdp_data_dependent([26, 25], **settings) < 1e-4 * any_votes
+    assert gaussian_votes.confident_rdp_data_dependent([151, 99], **settings) > 0.1 * any_votes
 
 
 # ---- never NaN ----
@@ -219,14 +221,14 @@ def test_never_nan_never_negative_never_above_the_bound_for_any_votes():
     lam = np.geomspace(1e-9, 1e12, 22)
     for counts, size in itertools.product(shapes, [1e-100, 1e-3, 0.1, 1.0, 17.0, 1e3, 1e9, 1e100]):
         kinds = [
-            privacy.laplace_moment(lam, scale=size),
-            privacy.gnmax_rdp(1.0 + lam, sigma=size),
-            privacy.confident_rdp(1.0 + lam, sigma_threshold=size, sigma=size),
+            laplace_votes.laplace_moment(lam, scale=size),
+            gaussian_votes.gnmax_rdp(1.0 + lam, sigma=size),
+            gaussian_votes.confident_rdp(1.0 + lam, sigma_threshold=size, sigma=size),
         ]
         values = [
-            privacy.laplace_moment_data_dependent(counts, lam=lam, scale=size),
-            privacy.gnmax_rdp_data_dependent(counts, order=1.0 + lam, sigma=size),
-            privacy.confident_rdp_data_dependent(
+            laplace_votes.laplace_moment_data_dependent(counts, lam=lam, scale=size),
+            gaussian_votes.gnmax_rdp_data_dependent(counts, order=1.0 + lam, sigma=size),
+            gaussian_votes.confident_rdp_data_dependent(
                 counts, order=1.0 + lam, threshold=100.0, sigma_threshold=size, sigma=size
             ),
         ]
@@ -238,12 +240,12 @@ def test_never_nan_never_negative_never_above_the_bound_for_any_votes():
 
 def test_shapes_follow_queries_then_orders():
     one, many = [3, 1], [[3, 1], [0, 9], [2, 2]]
-    assert privacy.laplace_upset_bound(many, scale=1.0).shape == (3,)
-    assert np.ndim(privacy.gnmax_upset_bound(one, sigma=1.0)) == 0
+    assert laplace_votes.laplace_upset_bound(many, scale=1.0).shape == (3,)
+    assert np.ndim(gaussian_votes.gnmax_upset_bound(one, sigma=1.0)) == 0
     for counts, lam in itertools.product([one, many], [2.0, [2.0, 3.0], [[2.0], [3.0]]]):
         expected = np.shape(counts)[:-1] + np.shape(lam)
-        assert np.shape(privacy.laplace_moment_data_dependent(counts, lam=lam, scale=1.0)) == expected
-        assert np.shape(privacy.gnmax_rdp_data_dependent(counts, order=lam, sigma=1.0)) == expected
+        assert np.shape(laplace_votes.laplace_moment_data_dependent(counts, lam=lam, scale=1.0)) == expected
+        assert np.shape(gaussian_votes.gnmax_rdp_data_dependent(counts, order=lam, sigma=1.0)) == expected
 
 
 # ---- the student ----
@@ -255,18 +257,18 @@ def by_label(queries, scale, delta):
 
 
 def test_laplace_student_for_any_votes():
-    student = privacy.laplace_student(queries=100, scale=20.0, delta=1e-5)
-    assert student == Guarantee(student.epsilon, delta=1e-5, kind="upper bound", adjacency="replace-one")
-    assert privacy.laplace_student(queries=100, scale=20.0, delta=0.0).epsilon == pytest.approx(10.0)
-    assert privacy.laplace_student(queries=0, scale=20.0, delta=1e-5).epsilon == 0.0
-    assert privacy.laplace_student(queries=7, scale=20, delta=1.0).epsilon == 0.0
+    cost = student.laplace_student(queries=100, scale=20.0, delta=1e-5)
+    assert cost == Guarantee(cost.epsilon, delta=1e-5, kind="upper bound", adjacency="replace-one")
+    assert student.laplace_student(queries=100, scale=20.0, delta=0.0).epsilon == pytest.approx(10.0)
+    assert student.laplace_student(queries=0, scale=20.0, delta=1e-5).epsilon == 0.0
+    assert student.laplace_student(queries=7, scale=20, delta=1.0).epsilon == 0.0
     lam = np.arange(1.0, 200.0)
-    moments = (100 * privacy.laplace_moment(lam, scale=20.0) + math.log(1e5)) / lam
+    moments = (100 * laplace_votes.laplace_moment(lam, scale=20.0) + math.log(1e5)) / lam
     others = [basic(epsilon=0.1, delta=0.0, k=100), advanced(epsilon=0.1, delta=0.0, k=100, delta_prime=1e-5)]
     loose = by_label(100, 20.0, 1e-5)
     assert loose == pytest.approx(4.30679, abs=1e-5)
-    assert student.epsilon < loose < min(moments.min(), *(g.epsilon for g in others))
-    assert student.epsilon > 0.3 * moments.min()
+    assert cost.epsilon < loose < min(moments.min(), *(g.epsilon for g in others))
+    assert cost.epsilon > 0.3 * moments.min()
 
 
 AT_20 = [(1, 0.09996), (10, 0.768898), (100, 2.893364), (300, 5.474010), (1000, 11.347754)]
@@ -275,7 +277,7 @@ AT_20 = [(1, 0.09996), (10, 0.768898), (100, 2.893364), (300, 5.474010), (1000, 
 @pytest.mark.parametrize(("queries", "low"), AT_20)
 def test_golden_laplace_students(queries, low):
     """At b = 20, delta = 1e-5. Recorded are lower ends of epsilon, by the integrals below with a longer contour."""
-    assert low < privacy.laplace_student(queries=queries, scale=20.0, delta=1e-5).epsilon < low + 1.2e-5
+    assert low < student.laplace_student(queries=queries, scale=20.0, delta=1e-5).epsilon < low + 1.2e-5
 
 
 def one_query_delta(scale, epsilon):
@@ -303,7 +305,7 @@ def test_one_laplace_label_by_integration(scale, delta):
         assert float(one_query_delta(scale, top)) == pytest.approx(0.0, abs=1e-25)
         both = -mp.expm1(mp.mpf("-0.001")) / 4  # both counts have their largest loss with probability 1/4
         assert float(both) <= float(one_query_delta(scale, top - mp.mpf("0.001"))) <= 1.1 * float(both)
-        found = privacy.laplace_student(queries=1, scale=scale, delta=delta).epsilon
+        found = student.laplace_student(queries=1, scale=scale, delta=delta).epsilon
         assert float(one_query_delta(scale, mp.mpf(found))) <= delta * (1 + 1e-12)
         assert float(one_query_delta(scale, mp.mpf(found) - mp.mpf("1e-4"))) > delta
 
@@ -334,7 +336,7 @@ MANY_LABELS += [(30, 2.0, 1e-3), (500, 100.0, 0.05)]
 @pytest.mark.parametrize(("queries", "scale", "delta"), MANY_LABELS)
 def test_laplace_students_by_a_contour_integral(queries, scale, delta):
     """Another route to the law of a sum of Laplace losses: neither lattice nor FFT."""
-    found = privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
+    found = student.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
     tilt = best_tilt(queries, scale, found)
     here, cut = contour_delta(queries, scale, found, tilt)
     assert here - cut <= delta
@@ -354,7 +356,7 @@ def test_laplace_students_against_simulated_votes():
     up = (np.abs(noise[..., 0] + 1.0) - np.abs(noise[..., 0])) / scale  # the first class has a vote more under D
     down = (np.abs(noise[..., 1] - 1.0) - np.abs(noise[..., 1])) / scale  # the second one vote less
     loss = (up + down).sum(axis=1)
-    epsilon = privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
+    epsilon = student.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
     lost = np.maximum(0.0, -np.expm1(epsilon - loss))
     assert lost.mean() == pytest.approx(delta, abs=6.0 * lost.std() / math.sqrt(runs))
     loose = np.maximum(0.0, -np.expm1(by_label(queries, scale, delta) - loss))
@@ -369,7 +371,7 @@ def test_laplace_students_cover_the_labels_of_two_classes(queries, scale, delta)
 
     It also shows what is left to gain: labels of close votes alone need two thirds of the epsilon at 100 labels.
     """
-    student = privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
+    cost = student.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
     wins, worst, needed = np.arange(queries + 1), 0.0, 0.0
     for voters in (1, 2, 3, 10, 41):
         for first in range(1, voters + 1):
@@ -378,8 +380,8 @@ def test_laplace_students_cover_the_labels_of_two_classes(queries, scale, delta)
             )
             loss = wins * (here[0] - there[0]) + (queries - wins) * (here[1] - there[1])
             law = binom.pmf(wins, queries, math.exp(here[0]))
-            worst = max(worst, float(law @ np.maximum(0.0, -np.expm1(student - loss))))
-            needed = max(needed, float(law @ np.maximum(0.0, -np.expm1(0.66 * student - loss))))
+            worst = max(worst, float(law @ np.maximum(0.0, -np.expm1(cost - loss))))
+            needed = max(needed, float(law @ np.maximum(0.0, -np.expm1(0.66 * cost - loss))))
     assert worst <= delta
     assert needed > delta or queries < 100
 
@@ -391,7 +393,7 @@ def test_laplace_students_are_monotone_and_never_above_cruder_accounts():
         "scale": [1e7, 1e5, 300.0, 20.0, 3.0, 0.2, 0.009],
         "delta": [0.9, 0.1, 1e-3, 1e-9, 1e-90, 1e-300],
     }.items():
-        found = [privacy.laplace_student(**(at | {name: value})).epsilon for value in values]
+        found = [student.laplace_student(**(at | {name: value})).epsilon for value in values]
         assert (np.diff(found) >= 0.0).all()
         assert found[-1] > found[0] or name == "queries"
         for value, epsilon in zip(values, found, strict=True):
@@ -404,8 +406,8 @@ def test_laplace_students_are_monotone_and_never_above_cruder_accounts():
 def test_laplace_noise_of_scale_b_costs_as_much_as_gaussian_noise_of_deviation_b():
     """Many small losses: their variance is 2/b^2 a query, for Gaussian noise 2/sigma^2; equal if sigma = b."""
     for queries, scale in ((300, 40.0), (3000, 300.0)):
-        lap = privacy.laplace_student(queries=queries, scale=scale, delta=1e-5).epsilon
-        gauss = privacy.gnmax_student(queries=queries, sigma=scale, delta=1e-5).epsilon
+        lap = student.laplace_student(queries=queries, scale=scale, delta=1e-5).epsilon
+        gauss = student.gnmax_student(queries=queries, sigma=scale, delta=1e-5).epsilon
         assert lap == pytest.approx(gauss, rel=0.02)
 
 
@@ -413,40 +415,40 @@ def test_the_printed_student_needs_a_delta():
     """Lap(10) is the printed noise for epsilon = 0.1: 100 queries can lose more than ten times sqrt(100) 0.1 = 1."""
     loss = 100 * np.subtract(*voting.argmax_log_probabilities([[1, 1], [0, 2]], scale=10.0))[0]
     assert loss == pytest.approx(10.4690, abs=5e-5)
-    assert 10.0 * math.sqrt(100) * 0.1 < loss <= privacy.laplace_student(queries=100, scale=10.0, delta=0.0).epsilon
+    assert 10.0 * math.sqrt(100) * 0.1 < loss <= student.laplace_student(queries=100, scale=10.0, delta=0.0).epsilon
 
 
 def test_gaussian_students_for_any_votes():
     """Never above the best Rényi order, and equal to one Gaussian mechanism."""
     order = np.geomspace(1.01, 500.0, 400)
-    by_rdp = rdp.conversion_improved(order, rdp=200 * privacy.gnmax_rdp(order, sigma=40.0), delta=1e-6).min()
-    gnmax = privacy.gnmax_student(queries=200, sigma=40.0, delta=1e-6)
+    by_rdp = rdp.conversion_improved(order, rdp=200 * gaussian_votes.gnmax_rdp(order, sigma=40.0), delta=1e-6).min()
+    gnmax = student.gnmax_student(queries=200, sigma=40.0, delta=1e-6)
     assert 0.8 * by_rdp < gnmax.epsilon < by_rdp
     settings = {"sigma_threshold": 150.0, "sigma": 40.0, "delta": 1e-6}
-    none = privacy.confident_student(asked=0, answered=0, **settings)
-    asked = privacy.confident_student(asked=200, answered=0, **settings)
-    both = privacy.confident_student(asked=200, answered=200, **settings)
+    none = student.confident_student(asked=0, answered=0, **settings)
+    asked = student.confident_student(asked=200, answered=0, **settings)
+    both = student.confident_student(asked=200, answered=200, **settings)
     assert none.epsilon == 0.0 < asked.epsilon < gnmax.epsilon < both.epsilon
-    total = 200 * privacy.confident_rdp(order, sigma_threshold=150.0, sigma=40.0)
+    total = 200 * gaussian_votes.confident_rdp(order, sigma_threshold=150.0, sigma=40.0)
     assert 0.8 < both.epsilon / rdp.conversion_improved(order, rdp=total, delta=1e-6).min() < 1.0
-    assert math.isinf(privacy.gnmax_student(queries=1, sigma=1.0, delta=0.0).epsilon)
-    assert privacy.gnmax_student(queries=0, sigma=1.0, delta=0.0).epsilon == 0.0
+    assert math.isinf(student.gnmax_student(queries=1, sigma=1.0, delta=0.0).epsilon)
+    assert student.gnmax_student(queries=0, sigma=1.0, delta=0.0).epsilon == 0.0
 
 
 def students(counts, delta):
     settings = {"threshold": 150.0, "sigma_threshold": 60.0, "sigma": 40.0, "delta": delta}
     asked = len(counts)
     yield (
-        privacy.laplace_student(queries=asked, scale=20.0, delta=delta),
-        privacy.laplace_student_data_dependent(counts, scale=20.0, delta=delta),
+        student.laplace_student(queries=asked, scale=20.0, delta=delta),
+        data_dependent.laplace_student_data_dependent(counts, scale=20.0, delta=delta),
     )
     yield (
-        privacy.gnmax_student(queries=asked, sigma=40.0, delta=delta),
-        privacy.gnmax_student_data_dependent(counts, sigma=40.0, delta=delta),
+        student.gnmax_student(queries=asked, sigma=40.0, delta=delta),
+        data_dependent.gnmax_student_data_dependent(counts, sigma=40.0, delta=delta),
     )
     yield (
-        privacy.confident_student(asked=asked, answered=asked, sigma_threshold=60.0, sigma=40.0, delta=delta),
-        privacy.confident_student_data_dependent(counts, **settings),
+        student.confident_student(asked=asked, answered=asked, sigma_threshold=60.0, sigma=40.0, delta=delta),
+        data_dependent.confident_student_data_dependent(counts, **settings),
     )
 
 
@@ -468,14 +470,14 @@ def test_clear_votes_cost_less_and_unclear_ones_never_more():
 def test_the_data_dependent_student_by_another_route():
     """A fine grid of orders over the summed moments gives the same number, and the search never goes below it."""
     lam = np.geomspace(0.5, 500.0, 4000)
-    total = privacy.laplace_moment_data_dependent(MANY[:300], lam=lam, scale=20.0).sum(axis=0)
+    total = laplace_votes.laplace_moment_data_dependent(MANY[:300], lam=lam, scale=20.0).sum(axis=0)
     grid = rdp.conversion_improved(1.0 + lam, rdp=total / lam, delta=1e-5).min()
-    found = privacy.laplace_student_data_dependent(MANY[:300], scale=20.0, delta=1e-5).epsilon
+    found = data_dependent.laplace_student_data_dependent(MANY[:300], scale=20.0, delta=1e-5).epsilon
     assert found == pytest.approx(grid, rel=1e-5)
     order = 1.0 + lam
-    total = privacy.gnmax_rdp_data_dependent(MANY[:300], order=order, sigma=40.0).sum(axis=0)
+    total = gaussian_votes.gnmax_rdp_data_dependent(MANY[:300], order=order, sigma=40.0).sum(axis=0)
     grid = rdp.conversion_improved(order, rdp=total, delta=1e-5).min()
-    found = privacy.gnmax_student_data_dependent(MANY[:300], sigma=40.0, delta=1e-5).epsilon
+    found = data_dependent.gnmax_student_data_dependent(MANY[:300], sigma=40.0, delta=1e-5).epsilon
     assert found == pytest.approx(grid, rel=1e-5)
 
 
@@ -496,43 +498,43 @@ def test_data_dependent_students_keep_their_promise_exactly(delta):
     def laplace(c):
         return voting.argmax_log_probabilities(c, scale=2.0)
 
-    found = privacy.laplace_student_data_dependent(votes, scale=2.0, delta=delta)
+    found = data_dependent.laplace_student_data_dependent(votes, scale=2.0, delta=delta)
     assert worst_delta(laplace, found.epsilon) <= delta
     assert worst_delta(laplace, 0.1 * found.epsilon) > delta
-    found = privacy.gnmax_student_data_dependent(votes, sigma=3.0, delta=delta)
+    found = data_dependent.gnmax_student_data_dependent(votes, sigma=3.0, delta=delta)
     assert worst_delta(lambda c: gnmax_log_law(c, 3.0), found.epsilon) <= delta
     settings = {"threshold": 10.0, "sigma_threshold": 2.0, "sigma": 3.0}
-    found = privacy.confident_student_data_dependent(votes, **settings, delta=delta)
+    found = data_dependent.confident_student_data_dependent(votes, **settings, delta=delta)
     assert worst_delta(lambda c: confident_log_law(c, 10.0, 2.0, 3.0), found.epsilon) <= delta
 
 
 def test_a_data_dependent_number_says_that_it_is_private():
-    these = privacy.laplace_student_data_dependent([[9, 1], [5, 5]], scale=2.0, delta=1e-5)
+    these = data_dependent.laplace_student_data_dependent([[9, 1], [5, 5]], scale=2.0, delta=1e-5)
     assert not isinstance(these, Guarantee)
     assert str(these).startswith("For these votes epsilon is at most ")
     assert "itself private information: do not publish it" in str(these)
     assert these.statement in str(these)
     with pytest.raises(ValueError, match=r"^guarantee must be a Guarantee, got 1\.0$"):
-        privacy.DataDependent(1.0)
+        data_dependent.DataDependent(1.0)
 
 
 def test_the_data_dependent_number_differs_between_neighbours():
     """Why it is private: who sees it can tell which of two neighbours it came from."""
     here, there = ([[250 - k, k]] * 100 for k in (20, 21))
-    a = privacy.laplace_student_data_dependent(here, scale=20.0, delta=1e-5).epsilon
-    b = privacy.laplace_student_data_dependent(there, scale=20.0, delta=1e-5).epsilon
+    a = data_dependent.laplace_student_data_dependent(here, scale=20.0, delta=1e-5).epsilon
+    b = data_dependent.laplace_student_data_dependent(there, scale=20.0, delta=1e-5).epsilon
     assert b > 1.01 * a
 
 
 def test_ten_thousand_queries_take_less_than_a_second():
     """250 teachers, 10 classes."""
     start = time.process_time()
-    privacy.laplace_moment_data_dependent(MANY, lam=np.arange(1, 33), scale=20.0)
+    laplace_votes.laplace_moment_data_dependent(MANY, lam=np.arange(1, 33), scale=20.0)
     settings = {"threshold": 150.0, "sigma_threshold": 60.0, "sigma": 40.0, "delta": 1e-5}
     these = [
-        privacy.laplace_student_data_dependent(MANY, scale=20.0, delta=1e-5),
-        privacy.gnmax_student_data_dependent(MANY, sigma=40.0, delta=1e-5),
-        privacy.confident_student_data_dependent(MANY, **settings),
+        data_dependent.laplace_student_data_dependent(MANY, scale=20.0, delta=1e-5),
+        data_dependent.gnmax_student_data_dependent(MANY, sigma=40.0, delta=1e-5),
+        data_dependent.confident_student_data_dependent(MANY, **settings),
     ]
     assert time.process_time() - start < 1.0
     for (worst, same), found in zip(students(MANY, 1e-5), these, strict=True):
@@ -543,18 +545,18 @@ def test_ten_thousand_queries_take_less_than_a_second():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: privacy.confident_student(asked=3, answered=4, sigma_threshold=1.0, sigma=1.0, delta=0.1), "answered"),
-        (lambda: privacy.laplace_student(queries=5 * 10**8 + 1, scale=1.0, delta=0.1), "queries"),
-        (lambda: privacy.laplace_student(queries=10, scale=1e-308, delta=0.1), "scale"),
-        (lambda: privacy.gnmax_student(queries=10, sigma=1e-200, delta=0.1), "sigma"),
-        (lambda: privacy.gnmax_rdp(2.0, sigma=1e-200), "sigma"),
-        (lambda: privacy.confident_rdp(2.0, sigma_threshold=1e-200, sigma=1.0), "sigma_threshold"),
-        (lambda: privacy.laplace_moment(1e300, scale=1e-10), "scale"),
-        (lambda: privacy.laplace_moment_data_dependent([3, 3], lam=1.0, scale=1e-200), "scale"),
-        (lambda: privacy.laplace_vote_scale(epsilon=1e-320), "epsilon"),
-        (lambda: privacy.laplace_student_data_dependent([3, 2.5], scale=1.0, delta=0.1), "counts"),
-        (lambda: privacy.laplace_student_data_dependent([[3], [2]], scale=1.0, delta=0.1), "counts"),
-        (lambda: privacy.gnmax_rdp_data_dependent([3, 2], order=1.0, sigma=1.0), "order"),
+        (lambda: student.confident_student(asked=3, answered=4, sigma_threshold=1.0, sigma=1.0, delta=0.1), "answered"),
+        (lambda: student.laplace_student(queries=5 * 10**8 + 1, scale=1.0, delta=0.1), "queries"),
+        (lambda: student.laplace_student(queries=10, scale=1e-308, delta=0.1), "scale"),
+        (lambda: student.gnmax_student(queries=10, sigma=1e-200, delta=0.1), "sigma"),
+        (lambda: gaussian_votes.gnmax_rdp(2.0, sigma=1e-200), "sigma"),
+        (lambda: gaussian_votes.confident_rdp(2.0, sigma_threshold=1e-200, sigma=1.0), "sigma_threshold"),
+        (lambda: laplace_votes.laplace_moment(1e300, scale=1e-10), "scale"),
+        (lambda: laplace_votes.laplace_moment_data_dependent([3, 3], lam=1.0, scale=1e-200), "scale"),
+        (lambda: laplace_votes.laplace_vote_scale(epsilon=1e-320), "epsilon"),
+        (lambda: data_dependent.laplace_student_data_dependent([3, 2.5], scale=1.0, delta=0.1), "counts"),
+        (lambda: data_dependent.laplace_student_data_dependent([[3], [2]], scale=1.0, delta=0.1), "counts"),
+        (lambda: gaussian_votes.gnmax_rdp_data_dependent([3, 2], order=1.0, sigma=1.0), "order"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -581,8 +583,8 @@ def test_the_smooth_bound_is_smooth_and_bounds_the_sensitivity(sigma, beta):
     positive = 0
     for votes in SMALL_RUNS:
         value, bound = _cost_and_smooth_bound(np.array(votes, dtype=float), 4.0, sigma, beta)
-        exact = privacy.gnmax_rdp_data_dependent(votes, order=4.0, sigma=sigma).sum()
-        assert exact <= value * (1 + 1e-12) <= len(votes) * privacy.gnmax_rdp(4.0, sigma=sigma) * (1 + 1e-12)
+        exact = gaussian_votes.gnmax_rdp_data_dependent(votes, order=4.0, sigma=sigma).sum()
+        assert exact <= value * (1 + 1e-12) <= len(votes) * gaussian_votes.gnmax_rdp(4.0, sigma=sigma) * (1 + 1e-12)
         for other in neighbours_in_every_query(votes):
             there, bound_there = _cost_and_smooth_bound(other.astype(float), 4.0, sigma, beta)
             assert abs(value - there) <= min(bound, bound_there) * (1 + 1e-12)
@@ -614,10 +616,10 @@ def test_the_published_number_is_a_bound_as_often_as_it_says():
     votes = np.tile([240, 6, 4], (200, 1))
     settings = {"order": 12.0, "sigma": 20.0, "epsilon": 2.0, "delta": 1e-6}
     value, _ = _cost_and_smooth_bound(votes.astype(float), 12.0, 20.0, 1.0)
-    exact = privacy.gnmax_rdp_data_dependent(votes, order=12.0, sigma=20.0).sum()
+    exact = gaussian_votes.gnmax_rdp_data_dependent(votes, order=12.0, sigma=20.0).sum()
     assert value == pytest.approx(exact, rel=0.05)
     rng = np.random.default_rng(3)
-    published = [privacy.publish_gnmax_cost(votes, confidence=0.9, rng=rng, **settings) for _ in range(400)]
+    published = [publish_cost.publish_gnmax_cost(votes, confidence=0.9, rng=rng, **settings) for _ in range(400)]
     low = sum(p.rdp < exact for p in published)
     assert 0 < low < binom.ppf(1 - 1e-9, 400, 0.1)
     assert all(0.0 <= p.rdp <= 200 * 12.0 / 400.0 for p in published)
@@ -628,10 +630,10 @@ def test_the_published_number_is_a_bound_as_often_as_it_says():
 def test_thousands_of_teachers_make_publishing_worth_its_price():
     """Clear votes of 5,000 teachers: the published number beats the one for any votes; with 50 teachers it does not."""
     settings = {"order": 30.0, "sigma": 100.0, "epsilon": 0.5, "delta": 1e-6, "confidence": 0.99}
-    many = privacy.publish_gnmax_cost([[4900, 100]] * 1000, rng=np.random.default_rng(4), **settings)
-    assert many.rdp < 0.1 * 1000 * privacy.gnmax_rdp(30.0, sigma=100.0)
-    few = privacy.publish_gnmax_cost([[49, 1]] * 1000, rng=np.random.default_rng(4), **settings)
-    assert few.rdp > 0.9 * 1000 * privacy.gnmax_rdp(30.0, sigma=100.0)
+    many = publish_cost.publish_gnmax_cost([[4900, 100]] * 1000, rng=np.random.default_rng(4), **settings)
+    assert many.rdp < 0.1 * 1000 * gaussian_votes.gnmax_rdp(30.0, sigma=100.0)
+    few = publish_cost.publish_gnmax_cost([[49, 1]] * 1000, rng=np.random.default_rng(4), **settings)
+    assert few.rdp > 0.9 * 1000 * gaussian_votes.gnmax_rdp(30.0, sigma=100.0)
 
 
 @pytest.mark.parametrize(
@@ -650,7 +652,7 @@ def test_publishing_refuses_before_it_draws(name, bad):
     before = rng.bit_generator.state
     good = {"counts": [3, 1], "order": 4.0, "sigma": 1.0, "epsilon": 1.0, "delta": 1e-6, "confidence": 0.9, "rng": rng}
     with pytest.raises(ValueError, match=rf"^{name} must "):
-        privacy.publish_gnmax_cost(**(good | {name: bad}))
+        publish_cost.publish_gnmax_cost(**(good | {name: bad}))
     assert rng.bit_generator.state == before
 
 
@@ -660,7 +662,7 @@ def test_a_delta_near_one_is_answered_at_once():
     started = time.process_time()
     for delta in (0.3, 0.5, 0.7, 0.999999, 1.0 - 1e-9, math.nextafter(1.0, 0.0), 1.0):
         for queries, scale in ((1, 0.0100001), (2, 0.05), (10**4, 20.0)):
-            values.append(privacy.laplace_student(queries=queries, scale=scale, delta=delta).epsilon)
+            values.append(student.laplace_student(queries=queries, scale=scale, delta=delta).epsilon)
     assert time.process_time() - started < 8.0
     for i in range(3):
         assert values[i::3] == sorted(values[i::3], reverse=True)

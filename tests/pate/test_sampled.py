@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpml import data
-from dpml.pate import stability
-from experiments import m_samp
+from dpml.pate import instability, m_samp, m_stab, stability
+from experiments import m_samp as experiment
 from tests.golden import golden
 
 GOLDEN = golden("stability")
@@ -23,26 +23,26 @@ EPSILON, DELTA, N = 8.0, 1e-3, 10_000
 @pytest.mark.parametrize("case", GOLDEN["msamp"], ids=lambda c: f"{c['eps']}-{c['delta']}")
 def test_golden_counts(case):
     of = {"epsilon": case["eps"], "delta": case["delta"], "n": int(case["n"])}
-    plan = stability.sampling_plan(**of)
+    plan = m_samp.sampling_plan(**of)
     assert plan.q == pytest.approx(case["gamma"], rel=1e-14)
     assert plan.n_models == math.ceil(case["n_T"])
-    cheap = stability.sampling_plan_chernoff(**of)
+    cheap = m_samp.sampling_plan_chernoff(**of)
     assert cheap == (plan.q, case["n_T_chernoff"])
     n_t, q = case["n_T"], plan.q
     assert math.exp(-2 * q**2 * n_t) == pytest.approx(case["hoeffding_per_record"], rel=1e-9)
     assert 1 / (16 * q) == pytest.approx(case["lhs_1_over_16gamma"], rel=1e-13)
     # the printed inequality is an equality, and the test subtracts 1
     assert case["lhs_1_over_16gamma"] == pytest.approx(case["rhs_2log_over_eps"], rel=1e-13)
-    fails = stability.fail_probability(1 / (16 * q) - 1, epsilon=case["eps"], delta=case["delta"])
+    fails = m_stab.fail_probability(1 / (16 * q) - 1, epsilon=case["eps"], delta=case["delta"])
     assert fails == pytest.approx(case["utility_fail_lap_at_5_8"], rel=1e-11)
     assert fails == pytest.approx(case["delta"] * math.exp(case["eps"]) / 2, rel=1e-9)  # and not delta
 
 
 def test_the_lecture_at_its_own_numbers():
     of = {"epsilon": 1.0, "delta": 1e-5, "n": 100_000}
-    assert stability.sampling_plan(**of).n_models == 3_125_267
-    assert stability.sampling_plan_chernoff(**of).n_models == 21_961
-    assert stability.sampling_plan(epsilon=EPSILON, delta=DELTA, n=N) == (pytest.approx(0.0361912), 12_306)
+    assert m_samp.sampling_plan(**of).n_models == 3_125_267
+    assert m_samp.sampling_plan_chernoff(**of).n_models == 21_961
+    assert m_samp.sampling_plan(epsilon=EPSILON, delta=DELTA, n=N) == (pytest.approx(0.0361912), 12_306)
 
 
 def test_overuse_is_the_binomial_tail():
@@ -53,18 +53,18 @@ def test_overuse_is_the_binomial_tail():
             mp.binomial(models, k) * mp.mpf(q) ** k * (1 - mp.mpf(q)) ** (models - k)
             for k in range(limit + 1, models + 1)
         )
-        got = stability.overuse_probability(n=n, q=q, n_models=models)
+        got = m_samp.overuse_probability(n=n, q=q, n_models=models)
         assert got == pytest.approx(float(min(1, n * tail)), rel=1e-9)
-    assert stability.overuse_probability(n=5, q=0.75, n_models=9) == pytest.approx(0.0)  # 2 q > 1: never
+    assert m_samp.overuse_probability(n=5, q=0.75, n_models=9) == pytest.approx(0.0)  # 2 q > 1: never
 
 
 @pytest.mark.parametrize("case", GOLDEN["msamp"], ids=lambda c: f"{c['eps']}-{c['delta']}")
 def test_both_counts_keep_the_bad_event_within_delta(case):
     of = {"epsilon": case["eps"], "delta": case["delta"], "n": int(case["n"])}
-    for plan in (stability.sampling_plan(**of), stability.sampling_plan_chernoff(**of)):
-        assert stability.overuse_probability(n=of["n"], q=plan.q, n_models=plan.n_models) <= case["delta"]
-    half = stability.sampling_plan_chernoff(**of)
-    assert stability.overuse_probability(n=of["n"], q=half.q, n_models=half.n_models // 2) > case["delta"]
+    for plan in (m_samp.sampling_plan(**of), m_samp.sampling_plan_chernoff(**of)):
+        assert m_samp.overuse_probability(n=of["n"], q=plan.q, n_models=plan.n_models) <= case["delta"]
+    half = m_samp.sampling_plan_chernoff(**of)
+    assert m_samp.overuse_probability(n=of["n"], q=half.q, n_models=half.n_models // 2) > case["delta"]
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_both_counts_keep_the_bad_event_within_delta(case):
 def test_the_repaired_utility_theorem(epsilon, delta):
     assert delta * math.exp(epsilon) < 2
     of = {"epsilon": epsilon, "delta": delta}
-    for make in (stability.sampling_plan, stability.sampling_plan_chernoff):
+    for make in (m_samp.sampling_plan, m_samp.sampling_plan_chernoff):
         q, models = make(**of, n=N)
         assert models >= 128 * math.log(1 / delta)
-        released = stability.m_samp_release_probability(agreement=0.75, **of, q=q, n_models=models)
-        bad = stability.overuse_probability(n=N, q=q, n_models=models)
+        released = m_samp.m_samp_release_probability(agreement=0.75, **of, q=q, n_models=models)
+        bad = m_samp.overuse_probability(n=N, q=q, n_models=models)
         assert 1 - released + bad <= 3 * delta
-        assert stability.fail_probability(3 / (32 * q) - 1, **of) <= delta**2 * math.exp(epsilon) / 2 * (1 + 1e-9)
+        assert m_stab.fail_probability(3 / (32 * q) - 1, **of) <= delta**2 * math.exp(epsilon) / 2 * (1 + 1e-9)
 
 
 def test_release_probability_is_a_sum_over_the_binomial_votes():
@@ -93,7 +93,7 @@ def test_release_probability_is_a_sum_over_the_binomial_votes():
             )
             x = 2 * ((2 * votes - models) / (4 * mp.mpf(q) * models) - 1) - mp.log(100)
             total += chance * (1 - mp.exp(-x) / 2 if x > 0 else mp.exp(x) / 2)
-        got = stability.m_samp_release_probability(agreement=agreement, **of, q=q, n_models=models)
+        got = m_samp.m_samp_release_probability(agreement=agreement, **of, q=q, n_models=models)
         assert got == pytest.approx(float(total), rel=1e-10)
 
 
@@ -110,7 +110,7 @@ def test_the_gap_moves_by_at_most_twice_the_moved_votes():
             continue
         gaps = [sorted(h)[-1] - sorted(h)[-2] for h in (one, other)]
         largest = max(largest, abs(gaps[0] - gaps[1]))
-        here, there = stability.scaled_distance([one, other], q=q, n_models=models)
+        here, there = m_samp.scaled_distance([one, other], q=q, n_models=models)
         assert abs(here - there) <= 1 + 1e-12
         if one.index(max(one)) != other.index(max(other)):
             assert max(here, there) <= 1e-12
@@ -128,18 +128,18 @@ def majority(part):
 
 def output_law(dataset, *, q, models, epsilon, delta, units=4.0, offset=1.0, checked=True):
     """The exact law of M_samp's output: all (2^models)^n outcomes of the coins, release by its formula."""
-    total = dict.fromkeys((0, 1, stability.FAIL), 0.0)
+    total = dict.fromkeys((0, 1, m_stab.FAIL), 0.0)
     for coins in itertools.product(itertools.product((0, 1), repeat=len(dataset)), repeat=models):
         used = [sum(column) for column in zip(*coins, strict=True)]
         ones = sum(used)
         weight = q**ones * (1 - q) ** (models * len(dataset) - ones)
         if checked and max(used) > 2 * q * models:
-            total[stability.FAIL] += weight
+            total[m_stab.FAIL] += weight
             continue
         yes = sum(majority(tuple(itertools.compress(dataset, part))) for part in coins)
         p = released(max(yes, models - yes) - min(yes, models - yes), q, models, epsilon, delta, units, offset)
         total[int(yes > models - yes)] += weight * p
-        total[stability.FAIL] += weight * (1 - p)
+        total[m_stab.FAIL] += weight * (1 - p)
     return total
 
 
@@ -162,7 +162,7 @@ def test_exact_privacy_on_every_pair_of_small_datasets(q, models, epsilon, delta
     for one, other in itertools.permutations(datasets, 2):
         if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
             worst = max(worst, hockey_stick(laws[one], laws[other], epsilon))
-    promised = stability.m_samp_privacy(epsilon=epsilon, delta=delta)
+    promised = m_samp.m_samp_privacy(epsilon=epsilon, delta=delta)
     assert (promised.kind, promised.adjacency) == ("upper bound", "replace-one")
     assert 0 < worst <= promised.delta
 
@@ -171,11 +171,11 @@ def test_given_the_coins_it_is_tight():
     """Record 1 alone decides half of four models, q = 1/4: the largest number of parts that it may be in."""
     q, models, epsilon, delta = 0.25, 4, 1.0, 0.1
     unanimous, tie = np.array([0, 4]), np.array([2, 2])
-    distances = stability.scaled_distance([unanimous, tie], q=q, n_models=models)
+    distances = m_samp.scaled_distance([unanimous, tie], q=q, n_models=models)
     assert distances.tolist() == pytest.approx([0.0, -1.0], abs=1e-15)
-    p = stability.release_probability(distances, epsilon=epsilon, delta=delta)
-    law = {1: p[0], 0: 0.0, stability.FAIL: 1 - p[0]}
-    other = {1: 0.0, 0: p[1], stability.FAIL: 1 - p[1]}  # the tie goes to the lower label
+    p = m_stab.release_probability(distances, epsilon=epsilon, delta=delta)
+    law = {1: p[0], 0: 0.0, m_stab.FAIL: 1 - p[0]}
+    other = {1: 0.0, 0: p[1], m_stab.FAIL: 1 - p[1]}  # the tie goes to the lower label
     for at in (epsilon, 100.0):
         assert hockey_stick(law, other, at) == pytest.approx(delta / 2, rel=1e-12)
 
@@ -210,7 +210,7 @@ def majority_of_parts(records, members):
 
 
 def votes(train, *, records=(0, 1, 1, 1), classes=2, q=0.5, n_models=100, chunk=32):
-    return stability.subsample_votes(
+    return m_samp.subsample_votes(
         np.array(records),
         n=len(records),
         classes=classes,
@@ -235,7 +235,7 @@ def test_every_record_is_in_each_part_with_probability_q():
     assert found.counts.sum() == 20_000
     assert found.most_used == used.max()
     assert (np.abs(used - 6000) <= 6 * math.sqrt(20_000 * 0.3 * 0.7)).all()
-    agreement = stability.subsampling_stability(lambda part: 2 * sum(part) > len(part), dataset=(0, 1, 1, 1), q=0.3)
+    agreement = instability.subsampling_stability(lambda part: 2 * sum(part) > len(part), dataset=(0, 1, 1, 1), q=0.3)
     assert abs(found.counts[1] - 20_000 * agreement) <= 6 * math.sqrt(20_000 * agreement * (1 - agreement))
 
 
@@ -330,8 +330,8 @@ def test_bad_input_is_refused_before_training(changed, message):
 
 def test_a_record_in_too_many_parts_is_a_failure():
     """q n_T = 1 and 5000 records: some record is in three parts or more, but for probability e^-390."""
-    q, models = stability.sampling_plan(epsilon=EPSILON, delta=DELTA, n=5000).q, 28
-    assert stability.overuse_probability(n=5000, q=q, n_models=models) == pytest.approx(1.0)
+    q, models = m_samp.sampling_plan(epsilon=EPSILON, delta=DELTA, n=5000).q, 28
+    assert m_samp.overuse_probability(n=5000, q=q, n_models=models) == pytest.approx(1.0)
     answer = stability.m_samp(
         np.ones(5000),
         epsilon=EPSILON,
@@ -342,7 +342,7 @@ def test_a_record_in_too_many_parts_is_a_failure():
         rng=np.random.default_rng(0),
         n_models=models,
     )
-    assert answer == stability.FAIL
+    assert answer == m_stab.FAIL
 
 
 def test_unanimous_models_are_released():
@@ -393,19 +393,19 @@ def test_predicted_and_measured_release_rates_agree(images):
     (pixels, labels), (queries, _) = images
     n = len(pixels)
     train = nearest_centroid(pixels, labels, queries)
-    plan = stability.sampling_plan_chernoff(epsilon=EPSILON, delta=DELTA, n=n)
+    plan = m_samp.sampling_plan_chernoff(epsilon=EPSILON, delta=DELTA, n=n)
     settings = {"q": plan.q, "n_models": plan.n_models}
-    found = stability.subsample_votes(
+    found = m_samp.subsample_votes(
         pixels, n=n, classes=2, train=train, rng=np.random.default_rng(1), chunk=128, **settings
     )
     assert found.most_used <= 2 * plan.q * plan.n_models
-    distance = stability.scaled_distance(found.counts, **settings)
-    predicted = stability.release_probability(distance, epsilon=EPSILON, delta=DELTA)
+    distance = m_samp.scaled_distance(found.counts, **settings)
+    predicted = m_stab.release_probability(distance, epsilon=EPSILON, delta=DELTA)
     assert 0.2 < predicted.mean() < 0.98  # some queries are hard
 
     # given the votes: 40 noise draws for each of 200 queries, within 6 standard deviations
     rng, runs = np.random.default_rng(2), 40
-    outcomes = stability.stability_test(np.tile(distance, (runs, 1)), epsilon=EPSILON, delta=DELTA, rng=rng)
+    outcomes = m_stab.stability_test(np.tile(distance, (runs, 1)), epsilon=EPSILON, delta=DELTA, rng=rng)
     spread = math.sqrt(runs * float((predicted * (1 - predicted)).sum()))
     assert abs(outcomes.sum() - runs * predicted.sum()) <= 6 * spread
 
@@ -423,9 +423,9 @@ def test_predicted_and_measured_release_rates_agree(images):
     )
     agreement = found.counts.max(axis=1) / plan.n_models
     again = [
-        stability.m_samp_release_probability(agreement=a, epsilon=EPSILON, delta=DELTA, **settings) for a in agreement
+        m_samp.m_samp_release_probability(agreement=a, epsilon=EPSILON, delta=DELTA, **settings) for a in agreement
     ]
-    assert (answers != stability.FAIL).mean() == pytest.approx(np.mean(again), abs=0.06)
+    assert (answers != m_stab.FAIL).mean() == pytest.approx(np.mean(again), abs=0.06)
     assert np.mean(again) == pytest.approx(predicted.mean(), abs=0.03)
     sure = distance > 2.5
     assert sure.sum() > 50
@@ -437,12 +437,12 @@ def test_predicted_and_measured_release_rates_agree(images):
 
 def test_the_experiment_runs_resumes_and_agrees(tmp_path):
     file = tmp_path / "m_samp.json"
-    first = m_samp.run("tiny", into=file, quiet=True)
+    first = experiment.run("tiny", into=file, quiet=True)
     assert len(first["rows"]) == 4
     stored = json.loads(file.read_text(encoding="utf-8"))
     stored["rows"] = stored["rows"][:3]  # interrupted before the last row
     file.write_text(json.dumps(stored), encoding="utf-8")
-    again = m_samp.run("tiny", into=file, quiet=True)
+    again = experiment.run("tiny", into=file, quiet=True)
     drop = {"seconds"}
     assert [{k: v for k, v in row.items() if k not in drop} for row in again["rows"]] == [
         {k: v for k, v in row.items() if k not in drop} for row in first["rows"]
@@ -451,7 +451,7 @@ def test_the_experiment_runs_resumes_and_agrees(tmp_path):
 
 
 def test_the_recorded_run_agrees_with_its_predictions():
-    recorded = json.loads(m_samp.RESULTS.read_text(encoding="utf-8"))
+    recorded = json.loads(experiment.RESULTS.read_text(encoding="utf-8"))
     assert recorded["models"] == {"printed": 12_306, "Chernoff": 1153}
     assert recorded["n"] == 10_000
     assert len(recorded["rows"]) == 10
@@ -459,10 +459,10 @@ def test_the_recorded_run_agrees_with_its_predictions():
     agree(recorded)
     for row in recorded["rows"]:
         tops = np.array(row["votes_for_a_top"])
-        distance = stability.scaled_distance(
+        distance = m_samp.scaled_distance(
             np.stack([row["n_models"] - tops, tops], axis=1), q=recorded["q"], n_models=row["n_models"]
         )
-        rate = stability.release_probability(distance, epsilon=EPSILON, delta=DELTA).mean()
+        rate = m_stab.release_probability(distance, epsilon=EPSILON, delta=DELTA).mean()
         assert row["predicted_release_rate"] == pytest.approx(rate, rel=1e-9)
 
 

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import chi2
 
 from dpml.accounting import composition
-from dpml.pate import broken_sparse_vector as broken
-from dpml.pate import sparse_vector, sparse_vector_outcomes, sparse_vector_privacy
-from dpml.pate.sparse_vector_outcomes import outcome_log_probability
+from dpml.pate import sparse_vector
+from dpml.pate.sparse_vector import broken, outcomes, privacy
+from dpml.pate.sparse_vector.outcomes import outcome_log_probability
 from tests.golden import golden
 
 GOLDEN = golden("sparse_vector")
@@ -35,13 +35,13 @@ def worst_loss(k, *, threshold, threshold_scale, query_scale):
 
 @pytest.mark.parametrize("row", GOLDEN["above_threshold_probs"], ids=lambda row: str(row["f"]))
 def test_probabilities_of_above_threshold(row):
-    got = sparse_vector_outcomes.above_threshold_probabilities(row["f"], threshold=row["T"], epsilon=row["eps"])
+    got = outcomes.above_threshold_probabilities(row["f"], threshold=row["T"], epsilon=row["eps"])
     np.testing.assert_allclose(got[:-1], row["probs"], rtol=1e-12)
     assert math.isclose(got.sum(), 1.0, rel_tol=1e-12)
 
 
 def test_three_equal_answers_at_the_threshold():
-    got = sparse_vector_outcomes.above_threshold_probabilities([0.0] * 3, threshold=0.0, epsilon=0.3)
+    got = outcomes.above_threshold_probabilities([0.0] * 3, threshold=0.0, epsilon=0.3)
     np.testing.assert_allclose(got[:3], [1 / 2, 5 / 24, 5 / 48], rtol=1e-12)
 
 
@@ -90,7 +90,7 @@ def test_without_one_noise_or_the_other():
 @pytest.mark.parametrize("row", GOLDEN["at_noise_variants"][:4], ids=lambda row: row["label"])
 def test_the_bound_of_above_threshold_is_attained(row):
     scales = {"threshold_scale": row["b1"], "query_scale": row["b2"]}
-    bound = sparse_vector_privacy.above_threshold_guarantee(**scales)
+    bound = privacy.above_threshold_guarantee(**scales)
     assert math.isclose(bound.epsilon, row["bound_1_over_b1_plus_2_over_b2"], rel_tol=1e-12)
     losses = [worst_loss(k, threshold=t, **scales) for k in (1, 3, 100, 1000) for t in (-20.0, 0.0, 20.0)]
     assert max(losses) <= bound.epsilon * (1 + 1e-9)
@@ -110,10 +110,7 @@ def test_no_neighbours_exceed_the_bound():
     for _ in range(60):
         queries = rng.normal(0, 6, rng.integers(1, 7))
         moved = queries + rng.choice([-1.0, 0.0, 1.0, rng.uniform(-1, 1)], len(queries))
-        one, two = (
-            sparse_vector_outcomes.above_threshold_probabilities(q, threshold=0.0, epsilon=0.7)
-            for q in (queries, moved)
-        )
+        one, two = (outcomes.above_threshold_probabilities(q, threshold=0.0, epsilon=0.7) for q in (queries, moved))
         assert np.abs(np.log(one / two)).max() <= 0.7 * (1 + 1e-9)
 
 
@@ -167,7 +164,7 @@ def test_the_printed_scale_of_sparse_is_not_private(row):
     p, p_prime = (math.exp(first_above(q, threshold=row["T"], **scales)) for q in (np.zeros(k), moved))
     assert math.isclose(p - math.exp(0.1) * p_prime, row["hockeystick"], rel_tol=1e-6)
     assert row["hockeystick"] > 1e3 * row["delta"]
-    classic = sparse_vector_privacy.sparse_scale_classic(epsilon=0.1, delta=1e-5, cutoff=1)
+    classic = privacy.sparse_scale_classic(epsilon=0.1, delta=1e-5, cutoff=1)
     assert math.isclose(classic, wrong * 100, rel_tol=1e-9)
 
 
@@ -202,7 +199,7 @@ def hockey_stick(one, other, epsilon):
 def test_sparse_is_as_private_as_claimed(delta):
     rng = np.random.default_rng(2)
     epsilon, cutoff, worst = 0.8, 2, 0.0
-    scale = sparse_vector_privacy.sparse_scale(epsilon=epsilon, delta=delta, cutoff=cutoff)
+    scale = privacy.sparse_scale(epsilon=epsilon, delta=delta, cutoff=cutoff)
     for trial in range(12):
         queries = np.zeros(5) if trial == 0 else rng.integers(-4, 5, 5).astype(float)
         moved = queries + (np.array([1, -1, 1, -1, 1]) if trial == 0 else rng.integers(-1, 2, 5))
@@ -227,7 +224,7 @@ def test_m_svec_is_as_private_as_claimed():
     """Neighbours whose second label differs: both distances are 0 there, all others move by one."""
     epsilon, delta = 1.0, 0.05
     for cutoff in (1, 2):
-        noise = sparse_vector_privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
+        noise = privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
         around = int(noise.threshold)
         worst = 0.0
         for one, other in (
@@ -243,9 +240,7 @@ def test_m_svec_is_as_private_as_claimed():
             for a, b in ((first, second), (second, first)):
                 worst = max(worst, hockey_stick(a, b, epsilon))
         assert worst <= delta
-        assert worst >= 0.9 * sparse_vector_privacy.unstable_pass_probability(
-            scale=noise.scale, threshold=noise.threshold
-        )
+        assert worst >= 0.9 * privacy.unstable_pass_probability(scale=noise.scale, threshold=noise.threshold)
 
 
 @pytest.mark.parametrize("row", [r for r in GOLDEN["msvec"] if r["eps"] == 0.1], ids=lambda row: row["formula"][:7])
@@ -259,14 +254,14 @@ def test_m_svec_with_the_printed_scale(row):
             worst = max(worst, a - math.exp(0.1) * b)
     assert math.isclose(worst, row["max_hockeystick_at_eps_one_query"], rel_tol=1e-6, abs_tol=1e-12)
     if row["formula"].startswith("correct"):
-        noise = sparse_vector_privacy.m_svec_noise_classic(epsilon=0.1, delta=1e-5, cutoff=1, queries=1)
+        noise = privacy.m_svec_noise_classic(epsilon=0.1, delta=1e-5, cutoff=1, queries=1)
         assert math.isclose(noise.scale, row["lam"], rel_tol=1e-12)
         assert math.isclose(noise.threshold, row["T"], rel_tol=1e-12)
 
 
 @pytest.mark.parametrize("row", GOLDEN["msvec_unstable_pass"], ids=lambda row: str(row["m"]))
 def test_unstable_queries_pass_rarely(row):
-    got = sparse_vector_privacy.unstable_pass_probability(scale=row["lam"], threshold=row["T"])
+    got = privacy.unstable_pass_probability(scale=row["lam"], threshold=row["T"])
     assert math.isclose(got, row["p_pass_at_dist0"], rel_tol=1e-12) and got < row["closed_form"]
     at_zero = {"threshold": row["T"], "threshold_scale": row["lam"], "query_scale": 2 * row["lam"]}
     assert math.isclose(got, math.exp(first_above([0.0], **at_zero)), rel_tol=1e-11)
@@ -277,20 +272,20 @@ def test_one_failure_too_many(row):
     scale, rule = 2 / row["eps0"], {"epsilon": row["eps0"], "delta": 0.0, "delta_prime": 5e-6}
     for extra, key in ((0, "Q"), (1, "Qplus1")):
         runs = row["Q"] + extra
-        got = sparse_vector_privacy.sparse_guarantee(scale=scale, cutoff=runs, delta=5e-6)
+        got = privacy.sparse_guarantee(scale=scale, cutoff=runs, delta=5e-6)
         assert math.isclose(got.epsilon, row[f"kov_{key}"], rel_tol=1e-9)
         assert math.isclose(composition.advanced(k=runs, **rule).epsilon, row[f"adv_{key}"], rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("row", GOLDEN["svt_vs_simple"], ids=lambda row: f"{row['m']}-{row['Q']}")
 def test_against_simple_composition(row):
-    noise = sparse_vector_privacy.m_svec_noise_classic(epsilon=1.0, delta=1e-5, cutoff=row["Q"], queries=row["m"])
+    noise = privacy.m_svec_noise_classic(epsilon=1.0, delta=1e-5, cutoff=row["Q"], queries=row["m"])
     assert math.isclose(noise.scale, row["lam"], rel_tol=1e-12) and math.isclose(
         noise.threshold, row["T"], rel_tol=1e-12
     )
     each = {"epsilon": row["eps0"], "delta": 0.0, "k": row["m"], "delta_prime": 1e-5}
     assert math.isclose(composition.advanced(**each).epsilon, 1.0, rel_tol=1e-9)
-    enough = sparse_vector_privacy.enough_distance(**noise._asdict(), queries=row["m"], beta=0.01)
+    enough = privacy.enough_distance(**noise._asdict(), queries=row["m"], beta=0.01)
     assert 2 * enough < row["gap_needed_svt"], "the union of exact tails needs less than the crude count"
     exact = {"threshold": noise.threshold, "threshold_scale": noise.scale, "query_scale": 2 * noise.scale}
     fails = -math.expm1(first_above([enough], **exact))
@@ -304,25 +299,25 @@ def test_against_simple_composition(row):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0, 500.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_scales_meet_their_target_and_no_smaller_one_does(cutoff, epsilon, delta):
-    scale = sparse_vector_privacy.sparse_scale(epsilon=epsilon, delta=delta, cutoff=cutoff)
-    kept = sparse_vector_privacy.sparse_guarantee(scale=scale, cutoff=cutoff, delta=delta).epsilon
+    scale = privacy.sparse_scale(epsilon=epsilon, delta=delta, cutoff=cutoff)
+    kept = privacy.sparse_guarantee(scale=scale, cutoff=cutoff, delta=delta).epsilon
     assert epsilon * (1 - 1e-9) <= kept <= epsilon
-    less = sparse_vector_privacy.sparse_guarantee(scale=scale * (1 - 1e-6), cutoff=cutoff, delta=delta).epsilon
+    less = privacy.sparse_guarantee(scale=scale * (1 - 1e-6), cutoff=cutoff, delta=delta).epsilon
     assert less > epsilon
     if delta and epsilon <= 1:
-        classic = sparse_vector_privacy.sparse_scale_classic(epsilon=epsilon, delta=delta, cutoff=cutoff)
+        classic = privacy.sparse_scale_classic(epsilon=epsilon, delta=delta, cutoff=cutoff)
         assert 2 < classic / scale < 12
     if delta:
-        noise = sparse_vector_privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
-        proved = sparse_vector_privacy.m_svec_guarantee(**noise._asdict(), cutoff=cutoff, delta=delta)
+        noise = privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
+        proved = privacy.m_svec_guarantee(**noise._asdict(), cutoff=cutoff, delta=delta)
         assert epsilon * 0.99 <= proved.epsilon <= epsilon * (1 + 1e-12)
 
 
 def test_the_classic_scale_is_refused_where_it_is_not_proved():
     with pytest.raises(ValueError, match=r"^epsilon must be so small that its noise is proved to suffice"):
-        sparse_vector_privacy.sparse_scale_classic(epsilon=60.0, delta=0.5, cutoff=1000)
+        privacy.sparse_scale_classic(epsilon=60.0, delta=0.5, cutoff=1000)
     with pytest.raises(ValueError, match=r"^delta must be above"):
-        sparse_vector_privacy.m_svec_guarantee(scale=10.0, threshold=20.0, cutoff=5, delta=1e-3)
+        privacy.m_svec_guarantee(scale=10.0, threshold=20.0, cutoff=5, delta=1e-3)
 
 
 # ---- the mechanisms themselves ----
@@ -331,12 +326,12 @@ def test_the_classic_scale_is_refused_where_it_is_not_proved():
 def test_bits_follow_their_law():
     """50,000 runs against the exact law; a right mechanism fails with probability 1e-6."""
     queries, runs, rng = [0.0, 2.0, -1.0], 50_000, np.random.default_rng(3)
-    exact = sparse_vector_outcomes.above_threshold_probabilities(queries, threshold=1.0, epsilon=1.5)
+    exact = outcomes.above_threshold_probabilities(queries, threshold=1.0, epsilon=1.5)
     came = Counter(sparse_vector.above_threshold(queries, threshold=1.0, epsilon=1.5, rng=rng) for _ in range(runs))
     counts = np.array([came[0], came[1], came[2], came[None]])
     assert ((counts - runs * exact) ** 2 / (runs * exact)).sum() < chi2.isf(1e-6, 3)
 
-    scale = sparse_vector_privacy.sparse_scale(epsilon=2.0, delta=1e-3, cutoff=2)
+    scale = privacy.sparse_scale(epsilon=2.0, delta=1e-3, cutoff=2)
     law = sparse_outcomes(np.array(queries), threshold=1.0, cutoff=2, scale=scale)
     ask = {"threshold": 1.0, "cutoff": 2, "epsilon": 2.0, "delta": 1e-3, "rng": rng}
     bits = Counter(tuple(sparse_vector.sparse(queries, **ask)) for _ in range(runs))
@@ -346,7 +341,7 @@ def test_bits_follow_their_law():
 
 
 def test_m_svec_follows_its_law():
-    noise = sparse_vector_privacy.m_svec_noise(epsilon=3.0, delta=1e-2, cutoff=1)
+    noise = privacy.m_svec_noise(epsilon=3.0, delta=1e-2, cutoff=1)
     around, runs, rng = int(noise.threshold), 30_000, np.random.default_rng(4)
     distances = [around, around + 2]
     law = m_svec_outcomes(["a", "b"], distances, cutoff=1, scale=noise.scale, threshold=noise.threshold)
@@ -381,7 +376,7 @@ def test_the_released_value_has_its_own_noise():
     rng, runs = np.random.default_rng(6), 20_000
     ask = {"threshold": 3.0, "cutoff": 1, "epsilon": 2.0, "delta": 0.0, "rng": rng}
     values = [v for _ in range(runs) for v in sparse_vector.numeric_sparse([0.0], **ask) if v is not None]
-    scale = 2.0 * sparse_vector_privacy.sparse_scale(epsilon=2.0, delta=0.0, cutoff=1) / 2.0
+    scale = 2.0 * privacy.sparse_scale(epsilon=2.0, delta=0.0, cutoff=1) / 2.0
     spread = math.sqrt(2) * scale
     assert len(values) > 1000 and abs(np.mean(values)) < 5 * spread / math.sqrt(len(values))
     assert math.isclose(np.std(values), spread, rel_tol=0.1)
@@ -470,6 +465,6 @@ def test_a_broken_variant_is_caught_by_its_outputs():
 
 
 def test_the_threshold_of_m_svec_is_finite_at_the_least_delta():
-    noise = sparse_vector_privacy.m_svec_noise(epsilon=1.0, delta=1e-320, cutoff=10)
+    noise = privacy.m_svec_noise(epsilon=1.0, delta=1e-320, cutoff=10)
     expected = 2.0 * noise.scale * (math.log(40.0 / 3.0) + 320.0 * math.log(10.0))
     assert noise.threshold == pytest.approx(expected, rel=1e-3)

@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dpml.pate import stability
+from dpml.pate import instability, m_stab, stability
 from tests.golden import golden
 
 GOLDEN = golden("stability")
@@ -65,7 +65,7 @@ def test_the_closed_form_is_a_walk_over_histograms(voters, classes):
 def test_the_closed_form_is_brute_force_over_datasets(voters, classes):
     for votes in itertools.product(range(classes), repeat=voters):
         counts = np.bincount(votes, minlength=classes)
-        slow = stability.distance_by_brute_force(
+        slow = instability.distance_by_brute_force(
             lambda d: plurality(d, classes), dataset=votes, values=tuple(range(classes))
         )
         assert stability.distance_to_instability(counts) == slow
@@ -84,7 +84,7 @@ def test_the_distance_moves_by_at_most_one_and_is_zero_where_the_answer_changes(
 
 
 def test_brute_force_on_other_functions():
-    by_brute_force = stability.distance_by_brute_force
+    by_brute_force = instability.distance_by_brute_force
     bits = (0, 1)
     assert by_brute_force(lambda d: 7, dataset=(0, 1, 1, 0), values=bits) == 4  # constant: all n records may change
     assert by_brute_force(sum, dataset=(0, 1, 1, 0), values=bits) == 0
@@ -120,7 +120,7 @@ def test_bad_counts(function, bad):
 
 def test_bad_small_datasets():
     def brute_force(**changed):
-        stability.distance_by_brute_force(**{"function": max, "dataset": (0, 1), "values": (0, 1), **changed})
+        instability.distance_by_brute_force(**{"function": max, "dataset": (0, 1), "values": (0, 1), **changed})
 
     for changed, message in [
         ({"function": 3}, "^function must be a function, got 3"),
@@ -134,23 +134,25 @@ def test_bad_small_datasets():
         with pytest.raises(ValueError, match=message):
             brute_force(**changed)
     with pytest.raises(ValueError, match=r"^dataset must have at most 20 records, got 21"):
-        stability.subsampling_stability(len, dataset=[0] * 21, q=0.5)
+        instability.subsampling_stability(len, dataset=[0] * 21, q=0.5)
 
 
 def test_subsampling_stability():
     def some(part):
         return 1 in part
 
-    exact = stability.subsampling_stability(some, dataset=(1, 0, 1, 0), q=0.3)
+    exact = instability.subsampling_stability(some, dataset=(1, 0, 1, 0), q=0.3)
     assert exact == pytest.approx(1 - 0.7**2, rel=1e-14)  # true on the whole; one of the two must be there
-    assert stability.subsampling_stability(some, dataset=(0, 0), q=0.3) == pytest.approx(1.0)
-    assert stability.subsampling_stability(len, dataset=(0, 0, 0), q=1.0) == pytest.approx(1.0)
-    assert stability.subsampling_stability(len, dataset=(0, 0, 0), q=0.0) == pytest.approx(0.0)
+    assert instability.subsampling_stability(some, dataset=(0, 0), q=0.3) == pytest.approx(1.0)
+    assert instability.subsampling_stability(len, dataset=(0, 0, 0), q=1.0) == pytest.approx(1.0)
+    assert instability.subsampling_stability(len, dataset=(0, 0, 0), q=0.0) == pytest.approx(0.0)
 
     # the majority of 9 ones and 2 zeros, ties to 0: by the two binomial laws
     ones, zeros = (mp.mpf("0.5") ** n for n in (9, 2))
     expected = sum(mp.binomial(9, a) * mp.binomial(2, b) * ones * zeros for a in range(10) for b in range(3) if a > b)
-    majority = stability.subsampling_stability(lambda part: sum(part) > len(part) / 2, dataset=[1] * 9 + [0] * 2, q=0.5)
+    majority = instability.subsampling_stability(
+        lambda part: sum(part) > len(part) / 2, dataset=[1] * 9 + [0] * 2, q=0.5
+    )
     assert majority == pytest.approx(float(expected), rel=1e-13)
 
 
@@ -160,15 +162,15 @@ def test_subsampling_stability():
 @pytest.mark.parametrize("case", GOLDEN["mstab"], ids=lambda c: f"{c['eps']}-{c['delta']}")
 def test_golden_release_probabilities(case):
     of = {"epsilon": case["eps"], "delta": case["delta"]}
-    assert stability.stability_threshold(**of) == pytest.approx(case["T"], rel=1e-13)
+    assert m_stab.stability_threshold(**of) == pytest.approx(case["T"], rel=1e-13)
     for row in case["p_output"]:
-        assert stability.release_probability(row["dist"], **of) == pytest.approx(row["p"], rel=1e-12)
-        assert stability.fail_probability(row["dist"], **of) == pytest.approx(1 - row["p"], rel=1e-9, abs=1e-15)
+        assert m_stab.release_probability(row["dist"], **of) == pytest.approx(row["p"], rel=1e-12)
+        assert m_stab.fail_probability(row["dist"], **of) == pytest.approx(1 - row["p"], rel=1e-9, abs=1e-15)
     distances = np.arange(300)
-    log_ratio = np.abs(np.diff(np.log(stability.release_probability(distances, **of)))).max()
-    log_ratio = max(log_ratio, np.abs(np.diff(np.log(stability.fail_probability(distances, **of)))).max())
+    log_ratio = np.abs(np.diff(np.log(m_stab.release_probability(distances, **of)))).max()
+    log_ratio = max(log_ratio, np.abs(np.diff(np.log(m_stab.fail_probability(distances, **of)))).max())
     assert log_ratio == pytest.approx(case["caseI_max_logratio"], rel=1e-9)
-    assert stability.m_stab_privacy(**of).delta == pytest.approx(case["caseII_delta"], rel=1e-14)
+    assert m_stab.m_stab_privacy(**of).delta == pytest.approx(case["caseII_delta"], rel=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -183,8 +185,8 @@ def test_release_probability_is_the_integral_of_the_noise(epsilon, delta, distan
         lambda x: e / 2 * mp.exp(-e * abs(x)), [p for p in points if p >= threshold - distance] + [mp.inf]
     )
     of = {"epsilon": epsilon, "delta": delta}
-    assert stability.release_probability(distance, **of) == pytest.approx(float(density), rel=1e-9)
-    assert stability.fail_probability(distance, **of) == pytest.approx(float(1 - density), rel=1e-9)
+    assert m_stab.release_probability(distance, **of) == pytest.approx(float(density), rel=1e-9)
+    assert m_stab.fail_probability(distance, **of) == pytest.approx(float(1 - density), rel=1e-9)
 
 
 def test_extreme_arguments_stay_probabilities():
@@ -192,14 +194,14 @@ def test_extreme_arguments_stay_probabilities():
         (5e-324, 1e-8, 1e300), (5e-324, 0.5, 1 - 2**-53), (-1e300, 0, 1e9)
     ):
         of = {"epsilon": epsilon, "delta": delta}
-        p, fail = stability.release_probability(distance, **of), stability.fail_probability(distance, **of)
+        p, fail = m_stab.release_probability(distance, **of), m_stab.fail_probability(distance, **of)
         assert 0 <= p <= 1
         assert p + fail == pytest.approx(1.0, abs=1e-12)
-    assert stability.fail_probability(800.0, epsilon=1.0, delta=1e-5) == pytest.approx(math.exp(-800) / 2e-5, rel=1e-9)
+    assert m_stab.fail_probability(800.0, epsilon=1.0, delta=1e-5) == pytest.approx(math.exp(-800) / 2e-5, rel=1e-9)
     with pytest.raises(ValueError, match=r"^epsilon must keep "):
-        stability.stability_threshold(epsilon=5e-324, delta=0.5)
+        m_stab.stability_threshold(epsilon=5e-324, delta=0.5)
     with pytest.raises(ValueError, match=r"^epsilon must keep "):
-        stability.distance_needed(epsilon=1e-310, delta=0.5, beta=0.1)
+        m_stab.distance_needed(epsilon=1e-310, delta=0.5, beta=0.1)
 
 
 def law(counts, *, epsilon, delta, distance=None):
@@ -207,7 +209,7 @@ def law(counts, *, epsilon, delta, distance=None):
     d = walk(counts) if distance is None else distance(counts)
     x = epsilon * (d - math.log(1 / delta) / epsilon)
     p = 1 - 0.5 * math.exp(-x) if x > 0 else 0.5 * math.exp(x)
-    return {counts.index(max(counts)): p, stability.FAIL: 1 - p}
+    return {counts.index(max(counts)): p, m_stab.FAIL: 1 - p}
 
 
 def exact_delta(laws, pairs, epsilon):
@@ -227,11 +229,9 @@ def test_m_stab_is_exactly_epsilon_and_half_of_delta(voters, classes, epsilon, d
     pairs = [(one, other) for one in every for other in neighbours(one)]
     laws = {counts: law(counts, epsilon=epsilon, delta=delta) for counts in every}
     for counts in every:  # the package computes the law that is enumerated here
-        released = stability.release_probability(
-            stability.distance_to_instability(counts), epsilon=epsilon, delta=delta
-        )
+        released = m_stab.release_probability(stability.distance_to_instability(counts), epsilon=epsilon, delta=delta)
         assert laws[counts][counts.index(max(counts))] == pytest.approx(released, rel=1e-12)
-    promised = stability.m_stab_privacy(epsilon=epsilon, delta=delta)
+    promised = m_stab.m_stab_privacy(epsilon=epsilon, delta=delta)
     assert (promised.kind, promised.adjacency) == ("exact", "replace-one")
     for at in (epsilon, 2 * epsilon, 50 * epsilon):  # no epsilon, however large, makes do with less
         assert exact_delta(laws, pairs, at) == pytest.approx(promised.delta, rel=1e-9)
@@ -277,7 +277,7 @@ def test_without_noise_nothing_is_left():
     laws = {}
     for counts in every:
         passes = float(walk(counts) > threshold)
-        laws[counts] = {counts.index(max(counts)): passes, stability.FAIL: 1 - passes}
+        laws[counts] = {counts.index(max(counts)): passes, m_stab.FAIL: 1 - passes}
     assert exact_delta(laws, pairs, 1.0) == pytest.approx(1.0)
 
 
@@ -294,10 +294,10 @@ def test_m_stab_draws_from_the_law():
     rng, runs, of = np.random.default_rng(5), 20_000, {"epsilon": 1.0, "delta": 0.05}
     for counts in ([5, 4, 0], [2, 9, 1], [0, 1, 12], [0, 0, 30]):
         answers = stability.m_stab(np.tile(counts, (runs, 1)), **of, rng=rng)
-        p = float(stability.release_probability(stability.distance_to_instability(counts), **of))
-        released = int((answers != stability.FAIL).sum())
+        p = float(m_stab.release_probability(stability.distance_to_instability(counts), **of))
+        released = int((answers != m_stab.FAIL).sum())
         assert abs(released - runs * p) <= 6 * math.sqrt(runs * p * (1 - p)) + 3
-        assert set(answers.tolist()) <= {int(np.argmax(counts)), stability.FAIL}
+        assert set(answers.tolist()) <= {int(np.argmax(counts)), m_stab.FAIL}
 
 
 def test_m_stab_returns_a_label_or_fail():
@@ -306,26 +306,26 @@ def test_m_stab_returns_a_label_or_fail():
     assert np.ndim(one) == 0
     assert one == 1  # distance 198: fails with probability 1e-81
     several = stability.m_stab([[400, 0, 3], [2, 2, 2]], epsilon=1.0, delta=1e-5, rng=rng)
-    assert several.tolist() == [0, stability.FAIL]  # distance 0: released with probability 5e-6
+    assert several.tolist() == [0, m_stab.FAIL]  # distance 0: released with probability 5e-6
 
 
 def test_the_test_for_any_function():
     rng = np.random.default_rng(1)
-    one = stability.stability_test(500.0, epsilon=1.0, delta=1e-5, rng=rng)
+    one = m_stab.stability_test(500.0, epsilon=1.0, delta=1e-5, rng=rng)
     assert np.ndim(one) == 0
     assert one
-    assert stability.stability_test([0.0, 99.0], epsilon=1.0, delta=1e-9, rng=rng).tolist() == [False, True]
-    assert not stability.stability_test(0.0, epsilon=1e300, delta=1e-9, rng=rng)
-    assert stability.stability_test(1e300, epsilon=1e300, delta=1e-9, rng=rng)
+    assert m_stab.stability_test([0.0, 99.0], epsilon=1.0, delta=1e-9, rng=rng).tolist() == [False, True]
+    assert not m_stab.stability_test(0.0, epsilon=1e300, delta=1e-9, rng=rng)
+    assert m_stab.stability_test(1e300, epsilon=1e300, delta=1e-9, rng=rng)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "beta"), [(1.0, 1e-5, 0.01), (0.1, 1e-6, 1e-9), (3.0, 0.3, 0.5)])
 def test_the_utility_claim(epsilon, delta, beta):
     of = {"epsilon": epsilon, "delta": delta}
-    needed = stability.distance_needed(**of, beta=beta)
-    assert stability.fail_probability(needed, **of) == pytest.approx(beta / 2, rel=1e-9)
-    assert stability.fail_probability(math.ceil(needed), **of) <= beta / 2 * (1 + 1e-9)
-    assert stability.fail_probability(needed - 1 / epsilon, **of) > beta / 2  # and one less is not enough
+    needed = m_stab.distance_needed(**of, beta=beta)
+    assert m_stab.fail_probability(needed, **of) == pytest.approx(beta / 2, rel=1e-9)
+    assert m_stab.fail_probability(math.ceil(needed), **of) <= beta / 2 * (1 + 1e-9)
+    assert m_stab.fail_probability(needed - 1 / epsilon, **of) > beta / 2  # and one less is not enough
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.1, math.nan, "0.1", None])
@@ -333,9 +333,9 @@ def test_delta_lies_strictly_between_0_and_1(delta):
     rng = np.random.default_rng(0)
     for call in (
         lambda: stability.m_stab([5, 1], epsilon=1.0, delta=delta, rng=rng),
-        lambda: stability.release_probability(1.0, epsilon=1.0, delta=delta),
-        lambda: stability.m_stab_privacy(epsilon=1.0, delta=delta),
-        lambda: stability.distance_needed(epsilon=1.0, delta=delta, beta=0.1),
+        lambda: m_stab.release_probability(1.0, epsilon=1.0, delta=delta),
+        lambda: m_stab.m_stab_privacy(epsilon=1.0, delta=delta),
+        lambda: m_stab.distance_needed(epsilon=1.0, delta=delta, beta=0.1),
     ):
         with pytest.raises(ValueError, match=r"^delta must be in \(0, 1\), got "):
             call()

@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from dpml.pate import voting
-from dpml.pate.privacy import laplace_vote_epsilon, laplace_vote_scale
+from dpml.pate.laplace_votes import laplace_vote_epsilon, laplace_vote_scale
 from tests.golden import golden
 
 GOLDEN = golden("pate")

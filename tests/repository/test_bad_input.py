@@ -15,14 +15,18 @@ from dpml.accounting import amplification, composition, guarantee, moments, pld,
 from dpml.accounting.pld import losses
 from dpml.audit import samples
 from dpml.pate import (
-    broken_sparse_vector,
-    privacy,
+    data_dependent,
+    gaussian_votes,
+    instability,
+    laplace_votes,
+    m_samp,
+    m_stab,
+    publish_cost,
     sparse_vector,
-    sparse_vector_outcomes,
-    sparse_vector_privacy,
-    stability,
+    student,
     voting,
 )
+from dpml.pate.sparse_vector import broken, outcomes, privacy
 from dpml.ptr import broken_trimmed_sum, convergence, propose_test_release, trimmed_sum
 from dpml.ptr import privacy as ptr_privacy
 from dpml.ptr import statistics as ptr_statistics
@@ -38,13 +42,15 @@ MODULES = (
     rdp,
     pld,
     losses,
-    stability,
+    instability,
+    m_stab,
+    m_samp,
     sparse_vector,
-    sparse_vector_outcomes,
-    sparse_vector_privacy,
-    broken_sparse_vector,
+    outcomes,
+    privacy,
+    broken,
 )
-MODULES += (voting, privacy)
+MODULES += (voting, laplace_votes, gaussian_votes, student, data_dependent, publish_cost)
 MODULES += (propose_test_release, ptr_statistics, trimmed_sum, broken_trimmed_sum)
 MODULES += (ptr_privacy, convergence)
 

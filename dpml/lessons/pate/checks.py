@@ -18,7 +18,7 @@ import numpy as np
 from dpml.classroom import checks
 from dpml.classroom.checks import Mistake
 from dpml.mechanisms import gaussian_epsilon
-from dpml.pate import privacy, voting
+from dpml.pate import laplace_votes, student, voting
 
 # ---- Checks of items of chapter 06 about one vote: who wins, what it betrays, and which noise it needs ----
 
@@ -98,7 +98,7 @@ def check_noise_scale(answer: Any) -> None:
     checks.function(
         answer,
         name="noise_scale",
-        reference=lambda *, epsilon: privacy.laplace_vote_scale(epsilon=epsilon),
+        reference=lambda *, epsilon: laplace_votes.laplace_vote_scale(epsilon=epsilon),
         inputs=[{"epsilon": epsilon} for epsilon in (1.0, 0.1, 0.05, 4.0)],
         mistakes=[
             Mistake(
@@ -298,7 +298,7 @@ def _most(sensitivity_of: Any) -> int:
 def check_how_many(answer: Any) -> None:
     """The largest number of GNMax labels with sigma = 40 within epsilon = 2 at delta = 1e-5."""
     right = _most(lambda k: math.sqrt(2 * k))
-    one = privacy.gnmax_student(queries=1, sigma=_SIGMA, delta=_DELTA).epsilon
+    one = student.gnmax_student(queries=1, sigma=_SIGMA, delta=_DELTA).epsilon
     checks.number(
         answer,
         name="how_many",
@@ -321,7 +321,7 @@ def check_how_many(answer: Any) -> None:
             Mistake(right + 1, "with that many labels epsilon is just above the budget. Which number is within it?"),
             Mistake(right - 1, "one more label is still within the budget."),
         ],
-        hint="Put your number, and the next one, into privacy.gnmax_student.",
+        hint="Put your number, and the next one, into student.gnmax_student.",
     )
 
 

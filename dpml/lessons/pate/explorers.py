@@ -12,7 +12,7 @@ from dpml.accounting import rdp
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
 from dpml.classroom.svg import power_of_ten
-from dpml.pate import privacy, voting
+from dpml.pate import laplace_votes, student, voting
 
 DELTA = 1e-5
 
@@ -107,14 +107,14 @@ def cost_of_labels() -> Explorer:
 
     @cache
     def any_votes(scale: float) -> list[float]:
-        return [privacy.laplace_student(queries=int(k), scale=scale, delta=DELTA).epsilon for k in labels]
+        return [student.laplace_student(queries=int(k), scale=scale, delta=DELTA).epsilon for k in labels]
 
     @cache
     def these_votes(scale: float, agree: float, teachers: int) -> list[float]:
         leader = round(agree * teachers)
         rest = np.full(9, (teachers - leader) // 9)
         rest[: (teachers - leader) % 9] += 1
-        moment = privacy.laplace_moment_data_dependent([leader, *rest], lam=lam, scale=scale)
+        moment = laplace_votes.laplace_moment_data_dependent([leader, *rest], lam=lam, scale=scale)
         total = labels[:, None] * (moment / lam)
         best = np.asarray(rdp.conversion_improved(1.0 + lam, rdp=total, delta=DELTA)).min(axis=1)
         return [float(v) for v in np.minimum(best, any_votes(scale))]

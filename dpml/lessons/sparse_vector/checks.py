@@ -23,8 +23,8 @@ from dpml.classroom import checks, verdict
 from dpml.classroom.checks import Mistake
 from dpml.classroom.comparison import as_finite, unwrap
 from dpml.classroom.runs import quiet
-from dpml.pate import sparse_vector_privacy
-from dpml.pate.sparse_vector_outcomes import outcome_log_probability
+from dpml.pate.sparse_vector import privacy
+from dpml.pate.sparse_vector.outcomes import outcome_log_probability
 
 # ---- Checks of items of chapter 08 that ask for a number or a formula ----
 
@@ -97,7 +97,7 @@ def check_probability_above(answer: Any) -> None:
 def check_lam(answer: Any) -> None:
     """The scale lambda of the repaired M_svec at epsilon = 0.1, Q = 1, delta = 1e-5."""
     epsilon, cutoff, delta = 0.1, 1, 1e-5
-    right = sparse_vector_privacy.m_svec_noise_classic(epsilon=epsilon, delta=delta, cutoff=cutoff, queries=1).scale
+    right = privacy.m_svec_noise_classic(epsilon=epsilon, delta=delta, cutoff=cutoff, queries=1).scale
 
     def root(inside: float) -> float:
         return math.sqrt(32 * cutoff * inside)
@@ -124,7 +124,7 @@ def check_lam(answer: Any) -> None:
             Mistake(right * math.sqrt(epsilon), "epsilon stands under the root. It divides the root."),
             Mistake(2 * right, "this is the noise of the queries, 2 lambda."),
             Mistake(
-                sparse_vector_privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff).scale,
+                privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff).scale,
                 "this is the least scale, by optimal composition. Asked is the formula with the root, repaired.",
             ),
             Mistake(root(math.log10(2 / delta)) / epsilon, "the logarithm is the natural one."),
@@ -138,23 +138,17 @@ def check_affordable_failures(answer: Any) -> None:
 
     def needed(cutoff: int, *, epsilon: float, delta: float, queries: int, beta: float, classic: bool = False) -> float:
         if classic:
-            noise = sparse_vector_privacy.m_svec_noise_classic(
-                epsilon=epsilon, delta=delta, cutoff=cutoff, queries=queries
-            )
+            noise = privacy.m_svec_noise_classic(epsilon=epsilon, delta=delta, cutoff=cutoff, queries=queries)
         else:
-            noise = sparse_vector_privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
-        return sparse_vector_privacy.enough_distance(
-            scale=noise.scale, threshold=noise.threshold, queries=queries, beta=beta
-        )
+            noise = privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
+        return privacy.enough_distance(scale=noise.scale, threshold=noise.threshold, queries=queries, beta=beta)
 
     def largest(
         distance: int, *, threshold_only: bool = False, classic: bool = False, cap: int = 0, **setting: Any
     ) -> int:
         best = 0
         for cutoff in range(1, (cap or setting["queries"]) + 1):
-            noise = sparse_vector_privacy.m_svec_noise(
-                epsilon=setting["epsilon"], delta=setting["delta"], cutoff=cutoff
-            )
+            noise = privacy.m_svec_noise(epsilon=setting["epsilon"], delta=setting["delta"], cutoff=cutoff)
             need = noise.threshold if threshold_only else needed(cutoff, classic=classic, **setting)
             if need > distance:
                 break

@@ -13,8 +13,8 @@ from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Axes, Axis, Frame, Line, Points, Rule
 from dpml.mechanisms import gaussian_sigma
 from dpml.numerics import crossing
-from dpml.pate.sparse_vector_outcomes import outcome_log_probability
-from dpml.pate.sparse_vector_privacy import enough_distance, m_svec_noise, m_svec_noise_classic
+from dpml.pate.sparse_vector.outcomes import outcome_log_probability
+from dpml.pate.sparse_vector.privacy import enough_distance, m_svec_noise, m_svec_noise_classic
 from dpml.pate.voting import argmax_log_probabilities
 
 

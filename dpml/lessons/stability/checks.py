@@ -19,7 +19,7 @@ import numpy as np
 
 from dpml.classroom import checks
 from dpml.classroom.checks import Mistake
-from dpml.pate import stability
+from dpml.pate import m_samp, m_stab, stability
 
 # ---- The checks of chapter 07 whose answer is a number or a formula ----
 
@@ -94,7 +94,7 @@ def check_release_at_one(answer: Any) -> None:
     checks.number(
         answer,
         name="release_at_one",
-        expected=float(stability.release_probability(1, epsilon=_EPSILON, delta=_DELTA)),
+        expected=float(m_stab.release_probability(1, epsilon=_EPSILON, delta=_DELTA)),
         rel=1e-3,
         mistakes=[
             Mistake(lambda a: abs(a - 1) < 1e-3, "that is what the slide says of stable datasets. Look at T."),
@@ -114,7 +114,7 @@ def check_exact_delta(answer: Any) -> None:
     checks.number(
         answer,
         name="exact_delta",
-        expected=stability.m_stab_privacy(epsilon=_EPSILON, delta=_DELTA).delta,
+        expected=m_stab.m_stab_privacy(epsilon=_EPSILON, delta=_DELTA).delta,
         rel=1e-3,
         mistakes=[
             Mistake(_DELTA, "that is the lecture's delta, which is enough but not needed. What is P(release) at 0?"),
@@ -132,7 +132,7 @@ def check_exact_delta(answer: Any) -> None:
 
 def check_models_printed(answer: Any) -> None:
     """n_T of the lecture at epsilon = 1, delta = 1e-5, n = 1e5."""
-    plan = stability.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N)
+    plan = m_samp.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N)
     log = math.log(_N / _DELTA)
     checks.number(
         answer,
@@ -161,7 +161,7 @@ def check_models_printed(answer: Any) -> None:
 
 def check_models_chernoff(answer: Any) -> None:
     """The count by the multiplicative Chernoff bound with exponent (2 log 2 - 1) q n_T."""
-    plan = stability.sampling_plan_chernoff(epsilon=_EPSILON, delta=_DELTA, n=_N)
+    plan = m_samp.sampling_plan_chernoff(epsilon=_EPSILON, delta=_DELTA, n=_N)
     log = math.log(_N / _DELTA)
     checks.number(
         answer,
@@ -175,7 +175,7 @@ def check_models_chernoff(answer: Any) -> None:
                 "this comes from the simpler exponent q n_T / 3, which is right but gives more models.",
             ),
             Mistake(
-                lambda a: a == stability.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N).n_models,
+                lambda a: a == m_samp.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N).n_models,
                 "this is the count by Hoeffding's inequality again.",
             ),
             Mistake(
@@ -246,7 +246,7 @@ def check_scaled(answer: Any) -> None:
 # ---- The checks of chapter 07 on mechanisms: a test without noise refuted, and M_stab for votes ----
 
 
-_FAIL = stability.FAIL
+_FAIL = m_stab.FAIL
 
 
 def check_sharp_test(answer: Any) -> None:
@@ -285,7 +285,7 @@ def check_sharp_test(answer: Any) -> None:
 def check_stable_release(answer: Any) -> None:
     """M_stab for votes: private with (epsilon, delta/2), and released as often as the formula says."""
     name, epsilon, delta = "stable_release", 1.4, 0.05
-    threshold = stability.stability_threshold(epsilon=epsilon, delta=delta)
+    threshold = m_stab.stability_threshold(epsilon=epsilon, delta=delta)
     votes: list[tuple[int, ...]] = [(4, 5, 0), (5, 4, 0), (6, 3, 0), (7, 2, 0), (8, 1, 0), (9, 0, 0)]
     known = {v: (int(stability.distance_to_instability(v)), int(np.argmax(v))) for v in votes}
 
@@ -381,7 +381,7 @@ def _require_the_release_rates(
                 f"{name}: on the votes {list(counts)} it returned {strange[0]}. It may return the exact winner, or "
                 f"{_FAIL} for a failure, and nothing else."
             )
-        p = float(stability.release_probability(distance, epsilon=epsilon, delta=delta))
+        p = float(m_stab.release_probability(distance, epsilon=epsilon, delta=delta))
         rate = came.count(winner) / runs
         if abs(rate - p) > 6.5 * math.sqrt(p * (1 - p) / runs) + 4 / runs:
             way = "more often" if rate > p else "less often"

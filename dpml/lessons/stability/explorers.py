@@ -8,12 +8,10 @@ import numpy as np
 
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
-from dpml.pate.stability import (
+from dpml.pate.m_samp import overuse_probability, sampling_plan, sampling_plan_chernoff
+from dpml.pate.m_stab import (
     fail_probability,
-    overuse_probability,
     release_probability,
-    sampling_plan,
-    sampling_plan_chernoff,
     stability_threshold,
 )
 

@@ -25,15 +25,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpml import arguments
-from dpml.pate._counts import histograms
-
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-
-__all__ = ["argmax_log_probabilities", "argmax_probabilities"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _LOG_WEIGHTS = (_NODES + 1.0) / 2.0, np.log(_WEIGHTS / 2.0)  # on [0, 1]
@@ -42,57 +37,17 @@ _LOG_HALF = -math.log(2.0)
 _CHUNK = 2_000_000  # numbers in memory at a time
 
 
-def argmax_probabilities(counts: ArrayLike, *, scale: float) -> Array:
-    r"""Return the probability that each class wins `noisy_argmax`, in the shape of `counts`.
+def log_law(units: Array) -> Array:
+    """Logarithms of the probabilities of each class; the counts `units`, over b, ascend in each row and end with 0.
 
-    Exact up to rounding, about 1e-13 relative also for probabilities of 1e-300; below the range of floats they are 0.
-    Nothing is simulated. `scale` is in votes.
-
-    Raises:
-        ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
-            classes, scale not in (0, inf), or counts over scale exceed the range of floats.
-
-    Source: the lecture, slide "PATE, per-query privacy of the teacher ensemble", the law of its noisy argmax; for two
-    classes Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
-    2017, proof of Lemma 4.
+    In portions, so that memory stays bounded.
     """
-    with np.errstate(under="ignore"):
-        return np.exp(argmax_log_probabilities(counts, scale=scale))
-
-
-def argmax_log_probabilities(counts: ArrayLike, *, scale: float) -> Array:
-    """Return the logarithms of `argmax_probabilities`, which do not underflow: privacy losses are their differences.
-
-    Raises:
-        ValueError: as `argmax_probabilities`.
-
-    Source: as `argmax_probabilities`.
-    """
-    votes = histograms("counts", counts)
-    scale = arguments.real("scale", scale, 0.0, low_open=True)
-    table = np.atleast_2d(votes)
-    if table.size == 0:
-        return np.zeros(votes.shape)
-    order = np.argsort(table, axis=1, kind="stable")
-    ascending, which = np.unique(np.take_along_axis(table, order, axis=1), axis=0, return_inverse=True)
-    with np.errstate(over="ignore"):
-        units = (ascending - ascending[:, -1:]) / scale
-    if not np.isfinite(units).all():
-        raise ValueError(f"scale must keep counts / scale within the range of floats, got {scale!r}")
-    sorted_result = _all_rows(units)[which.reshape(-1)]
-    result = np.empty_like(table)
-    np.put_along_axis(result, order, sorted_result, axis=1)
-    return result.reshape(votes.shape)
-
-
-def _all_rows(units: Array) -> Array:
-    """In portions, so that memory stays bounded; `units` ascend in each row and end with 0."""
     rows, classes = units.shape
     longest = np.minimum(-units[:, 0], 2.0 * _EDGE * (classes - 1)) / _width(classes) + 4.0 * classes
     ends = np.cumsum(longest * _NODES.size * classes)
     parts = np.searchsorted(ends, np.arange(_CHUNK, ends[-1] + _CHUNK, _CHUNK), side="right")
     cuts = np.unique(np.clip([0, *parts, rows], 0, rows))
-    return np.concatenate([_log_law(units[a:b]) for a, b in itertools.pairwise(cuts)])
+    return np.concatenate([_portion(units[a:b]) for a, b in itertools.pairwise(cuts)])
 
 
 def _width(classes: int) -> float:
@@ -100,7 +55,7 @@ def _width(classes: int) -> float:
     return min(1.0, 10.0 / classes)
 
 
-def _log_law(c: Array) -> Array:
+def _portion(c: Array) -> Array:
     """Logarithms of the probabilities of each class; `c` [rows, classes] ascends in each row and ends with 0."""
     rows, classes = c.shape
     parts = [_below(c), _above(c)]

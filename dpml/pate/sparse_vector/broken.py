@@ -2,7 +2,7 @@ r"""Variants of the sparse vector technique that are not private, for chapter 08
 
 Each function looks like AboveThreshold or Sparse with one thing changed, has been published or printed, and says in
 its docstring which two datasets tell its outputs apart. Every query has sensitivity 1; `epsilon` is what the variant
-claims. The losses named here are exact (`dpml.pate.sparse_vector_outcomes`), and the tests compute them.
+claims. The losses named here are exact (`dpml.pate.sparse_vector.outcomes`), and the tests compute them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Proof. The moments bound the loss of outputs drawn under D; composition and the 
 
 That is less than differential privacy, which says it for all D: here epsilon is a function of the votes, and a
 neighbour has another one. To publish it may betray a record. So the results are a `DataDependent`, not a `Guarantee`.
-`dpml.pate.smooth_release` publishes such a number privately.
+`dpml.pate.publish_cost` publishes such a number privately.
 
 Neighbours throughout: one replaced record, which moves one vote in every query.
 """

@@ -19,7 +19,7 @@ $e^{1/b_1}$ and $e^{2/b_2}$ at most.
 
 `sparse` restarts it, with fresh threshold noise, after each answer above, `cutoff` times in all; `numeric_sparse` adds
 a separately noised value to each of these answers; `m_svec` releases exact values of stable functions (their distance
-to instability is the query). Their noise is the least that `dpml.pate.sparse_vector_privacy` proves to suffice; the
+to instability is the query). Their noise is the least that `dpml.pate.sparse_vector.privacy` proves to suffice; the
 larger one of the literature is there as well. What they return holds bits and released values only, never an answer of
 a query.
 
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
-from dpml.pate import sparse_vector_privacy as privacy
+from dpml.pate.sparse_vector import privacy
 
 __all__ = ["above_threshold", "m_svec", "numeric_sparse", "sparse"]
 
@@ -73,7 +73,7 @@ def sparse(
     r"""Yield for each query whether it is above the threshold; stop for good after `cutoff` answers "above".
 
     `stream` as in `above_threshold`. All bits together are (epsilon, delta)-differentially private. The threshold gets
-    noise Lap(b), b from `sparse_vector_privacy.sparse_scale`, anew after every answer above, and each query Lap(2b).
+    noise Lap(b), b from `privacy.sparse_scale`, anew after every answer above, and each query Lap(2b).
     The arguments are checked at the call, the noise is drawn as the bits are read.
 
     Raises:
@@ -151,7 +151,7 @@ def m_svec(
     `labels` are f_1(D), ..., f_m(D) for queries that are fixed beforehand (labels of public images by the teachers'
     plurality, say), and `distances` their distances to instability on D, integers >= 0 that change by at most 1 between
     neighbours and are 0 where the value changes (`dpml.pate.stability.distance_to_instability`). With $\lambda$ and T
-    from `sparse_vector_privacy.m_svec_noise`, a query is released if $d_i + \mathrm{Lap}(2\lambda) \ge \hat T$, where
+    from `privacy.m_svec_noise`, a query is released if $d_i + \mathrm{Lap}(2\lambda) \ge \hat T$, where
     $\hat T = T + \mathrm{Lap}(\lambda)$ is drawn anew after each failure. A failed query gives None; after `cutoff`
     failures the mechanism ends.
 

@@ -35,6 +35,17 @@ $e^{-n_T/128} \le \delta$. Then the gap is at least $\frac{3}{8} n_T$ and
 $d \ge \frac{3}{32 q} - 1 = 3\log(1/\delta)/\varepsilon - 1$, so the test fails with probability at most
 $\delta^2 e^\varepsilon / 2 < \delta$. Add P(B).
 
+How many models. A record is in $q\,n_T$ parts in the mean. The number of parts in which a record is, is binomial; a
+union bound over the n records gives
+
+.. math::
+
+    P(B) \le n\, e^{-2 q^2 n_T} \quad \text{(Hoeffding)}, \qquad
+    P(B) \le n\, e^{-(2 \log 2 - 1)\, q\, n_T} \quad \text{(Chernoff)}.
+
+For small q the second is far better: it asks for some 1/q models, the first for 1/q^2. Privacy needs neither, since B
+happens for neighbours alike; only utility does.
+
 This is not PATE. There the parts are disjoint, each record moves one vote, and some hundred models do. Here a record
 is in about $q n_T$ parts, and privacy must survive that.
 """
@@ -46,25 +57,95 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betainc, gammaln
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.pate import _model_answers, _stability_input
-from dpml.pate.exact_release import FAIL, release_probability, stability_test
-from dpml.pate.sampling_plan import sampling_plan
+from dpml.pate.m_stab import FAIL, release_probability, stability_test
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "SamplingPlan",
     "SubsampleVotes",
     "m_samp",
     "m_samp_privacy",
     "m_samp_release_probability",
+    "overuse_probability",
+    "sampling_plan",
+    "sampling_plan_chernoff",
     "scaled_distance",
     "subsample_votes",
 ]
+
+
+class SamplingPlan(NamedTuple):
+    """Each record is in each of `n_models` parts with probability `q`.
+
+    Source: the lecture, slide "Privacy via Subsample and Aggregate", step 1.
+    """
+
+    q: float
+    n_models: int
+
+
+def sampling_plan(*, epsilon: float, delta: float, n: int) -> SamplingPlan:
+    r"""Return q and the number of models as the lecture means them: $n_T = \lceil \log(n/\delta)/q^2 \rceil$.
+
+    `n` is the number of records and must be public. The count comes from Hoeffding's inequality, which for a small q
+    is far from tight; see `sampling_plan_chernoff`. It makes P(B) at most $\delta^2/n$.
+
+    Raises:
+        ValueError: if epsilon is not in (0, 32 log(1/delta)], where q is at most 1, delta not in (0, 1), n not an
+            integer in [1, 2^53], or the number of models exceeds 2^53.
+
+    Source: the lecture, slide "Privacy via Subsample and Aggregate", step 1.
+
+    Printed: $\gamma \leftarrow \varepsilon/(32 \log(1/\delta))$, $n_T \leftarrow \log(n/\delta)/q^2$, where q is not
+    defined and $n_T$ need not be whole.
+
+    Implemented: $q = \gamma$, as the proof needs ($2 \gamma^2 n_T = 2 \log(n/\delta)$), $n_T$ rounded up, and computed
+    from a public n. At $\varepsilon = 1$, $\delta = 10^{-5}$ and $n = 10^5$ that is 3,125,267 models.
+    """
+    epsilon, delta, q = _rate(epsilon, delta)
+    n = arguments.integer("n", n, 1, 2**53)
+    return _plan(q, (math.log(n) - math.log(delta)) / q**2, epsilon)
+
+
+def sampling_plan_chernoff(*, epsilon: float, delta: float, n: int) -> SamplingPlan:
+    r"""Return q and a number of models that is enough for P(B) at most delta, by the multiplicative Chernoff bound.
+
+    For a binomial count X of mean $\mu$, $P(X \ge 2\mu) \le e^{-(2 \log 2 - 1)\mu}$; with $\mu = q n_T$ and a union
+    over n records, $n_T = \lceil \log(n/\delta) / ((2\log 2 - 1)\,q) \rceil$: 1/q and not 1/q^2. Privacy does not
+    depend on the count; for the utility theorem check that it is at least 128 log(1/delta).
+
+    Raises:
+        ValueError: as `sampling_plan`.
+
+    Source: Mitzenmacher and Upfal, "Probability and computing", Theorem 4.4, in place of the Hoeffding inequality of
+    the lecture's slide "Privacy of M_samp".
+    """
+    epsilon, delta, q = _rate(epsilon, delta)
+    n = arguments.integer("n", n, 1, 2**53)
+    return _plan(q, (math.log(n) - math.log(delta)) / ((2.0 * math.log(2.0) - 1.0) * q), epsilon)
+
+
+def overuse_probability(*, n: int, q: float, n_models: int) -> float:
+    r"""Return a bound on P(B), the chance that one of n records is in more than 2 q n_models parts.
+
+    The union bound over the records, with the exact binomial tail of each; at most 1.
+
+    Raises:
+        ValueError: if n is not an integer >= 1, q not in (0, 1], or n_models an integer in [1/q, 2^53].
+
+    Source: the lecture, slide "Privacy of M_samp", with the tail itself in place of Hoeffding's bound.
+    """
+    n = arguments.integer("n", n, 1, 2**53)
+    q, n_models = _stability_input.sizes(q, n_models)
+    most = _stability_input.limit(q, n_models)
+    return 0.0 if most >= n_models else min(1.0, n * float(betainc(most + 1, n_models - most, q)))
 
 
 class SubsampleVotes(NamedTuple):
@@ -82,7 +163,7 @@ class SubsampleVotes(NamedTuple):
 def scaled_distance(counts: ArrayLike, *, q: float, n_models: int) -> NDArray[np.float64]:
     """Return (first - second count) / (4 q n_models) - 1, which takes the place of the distance to instability.
 
-    `counts` has the shape [classes] or [queries, classes]. With `dpml.pate.stability.release_probability` it gives
+    `counts` has the shape [classes] or [queries, classes]. With `dpml.pate.m_stab.release_probability` it gives
     the exact probability of a release for given votes.
 
     Raises:
@@ -101,7 +182,7 @@ def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float
     r"""Return the probability that M_samp releases f(D), apart from the event B, for a function with two answers.
 
     `agreement` is the probability that f gives f(D) on a random part, as by
-    `dpml.pate.stability.subsampling_stability`. The votes for f(D) are then binomial, and the sum over them is exact.
+    `dpml.pate.instability.subsampling_stability`. The votes for f(D) are then binomial, and the sum over them is exact.
     With more than two answers it is a lower bound. Subtract `overuse_probability` for the event B.
 
     Raises:
@@ -233,3 +314,17 @@ def _binomial(k: NDArray[np.int64], n: int, p: float) -> NDArray[np.float64]:
     ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
     probabilities: NDArray[np.float64] = np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
     return probabilities
+
+
+def _rate(epsilon: float, delta: float) -> tuple[float, float, float]:
+    epsilon, delta = _stability_input.budget(epsilon, delta)
+    most = -32.0 * math.log(delta)
+    if epsilon > most:
+        raise ValueError(f"epsilon must be in (0, 32 log(1/delta)] = (0, {most:.6g}], got {epsilon!r}")
+    return epsilon, delta, epsilon / most
+
+
+def _plan(q: float, count: float, epsilon: float) -> SamplingPlan:
+    if not count <= 2.0**53:
+        raise ValueError(f"epsilon must be so large that at most 2^53 models are needed, got {epsilon!r}")
+    return SamplingPlan(q, math.ceil(count))
