@@ -155,8 +155,9 @@ def _noise(options: argparse.Namespace) -> dict[str, Any]:
     q, steps, delta = _common(options)
     target = arguments.real("--epsilon", options.epsilon, 0.0, low_open=True)
     from dpml.accounting import pld
+    from dpml.accounting.pld import fixed_size
 
-    least = pld.noise_multiplier if options.sampling == "poisson" else pld.fixed_size_noise_multiplier
+    least = pld.noise_multiplier if options.sampling == "poisson" else fixed_size.noise_multiplier
     # Printed with six digits, which are rounded up: the noise that a reader copies is enough.
     sigma = float(_up(least(q=q, steps=steps, epsilon=target, delta=delta)))
     return {**_answer(options, q, sigma, steps, delta), "target_epsilon": target}
@@ -219,9 +220,10 @@ def _account(
 ) -> tuple[Bounds, dict[str, str | float | None] | None]:
     """The bracket, and for Poisson sampling what the Rényi accountant says."""
     from dpml.accounting import pld, rdp
+    from dpml.accounting.pld import fixed_size
 
     if sampling == "fixed-size":
-        return pld.fixed_size_epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta), None
+        return fixed_size.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta), None
     bounds = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
     # Two upper bounds, the second by the measure that noise_multiplier uses: the smaller holds.
     upper = min(bounds.upper, pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon)

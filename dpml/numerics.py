@@ -12,7 +12,7 @@ A probability of :math:`e^{-2000}` is 0 in floating point, but its logarithm is 
 ``log(0)``. Arrays broadcast and come back as arrays, scalars as NumPy scalars. In logarithms
 :math:`-\infty` is a legal value: it is the logarithm of zero.
 
-`crossing` finds the safe side of a threshold: the search that every calibration of the package uses.
+`crossing` finds the safe side of a threshold, `bracket` both sides: the search of every calibration and every interval.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpml import arguments
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["crossing", "log1mexp", "log1p_scaled_expm1", "log_expm1", "log_sub_exp"]
+__all__ = ["bracket", "crossing", "log1mexp", "log1p_scaled_expm1", "log_expm1", "log_sub_exp"]
 
 _LOG_HALF = -math.log(2.0)
 
@@ -145,49 +145,97 @@ def _one(x: float, q: float) -> float:
     return math.log((1.0 - q) + q * math.exp(x)) if product < -0.5 else math.log1p(product)
 
 
-def crossing(excess: Callable[[float], float], *, low: float, high: float) -> float:
+def crossing(
+    excess: Callable[[float], float],
+    *,
+    low: float,
+    high: float,
+    guess: float | None = None,
+    close: float = 0.0,
+    width: float = 0.0,
+) -> float:
     """Return the smallest float found in (low, high] where the decreasing function `excess` is <= 0.
 
     The result is always on the safe side: ``excess(result) <= 0`` was evaluated, not extrapolated, and
-    ``excess`` was > 0 at the float just below (or the result is `low`). Interpolation steps (Illinois)
-    alternate with halvings, geometric ones while the ends differ in size, so that 1e-200 is found as
-    quickly as 1. Both ends must be >= 0. Where rounding makes `excess` uneven, "smallest" holds up to that
-    unevenness.
+    ``excess`` was > 0 at the float just below (or the result is `low`). Where rounding makes `excess` uneven,
+    "smallest" holds up to that unevenness. Both ends must be >= 0.
+
+    Where less is asked for, fewer evaluations do: the search ends at a result at which `excess` is at least ``-close``,
+    or at most `width` above a point at which it is > 0. With a `guess`, `excess` is evaluated there first and then in
+    growing steps away from it; at `low` and `high` only if those are reached.
 
     Raises:
-        ValueError: if excess(high) > 0, if excess returns NaN or no number, or the ends are not 0 <= low < high.
+        ValueError: if excess(high) > 0 is found, if excess returns NaN or no number, the ends are not 0 <= low < high,
+            guess is not in [low, high], or close or width is below 0.
 
     Source: M. Dowell and P. Jarratt, "A modified regula falsi method", BIT 11 (1971), for the Illinois step.
     """
+    return _search(excess, low, high, guess, close, width)[1]
+
+
+def bracket(
+    excess: Callable[[float], float], *, low: float, high: float, guess: float | None = None, width: float = 0.0
+) -> tuple[float, float]:
+    """Return what `crossing` returns, and before it the largest float found below where `excess` is > 0.
+
+    The two are at most `width` apart, or neighbouring floats; both are `low` where excess(low) <= 0.
+
+    Raises:
+        ValueError: as `crossing`.
+
+    Source: as `crossing`.
+    """
+    return _search(excess, low, high, guess, 0.0, width)
+
+
+def _search(
+    excess: Callable[[float], float], low: float, high: float, guess: float | None, close: float, width: float
+) -> tuple[float, float]:
+    """Interpolation (Illinois) with a halving every fifth step, geometric while the ends differ in size, so that 1e-200
+    is found as quickly as 1. It aims at ``excess = -close / 2``."""
     if not callable(excess):
         raise ValueError(f"excess must be a function of one float, got {reprlib.repr(excess)}")
     low = arguments.real("low", low, 0.0)
     high = arguments.real("high", high, low, low_open=True)
-    above, below = _number(excess, low), _number(excess, high)
-    if below > 0.0:
-        raise ValueError(f"excess(high) must be <= 0 at high = {high!r}, got {below!r}")
-    if above <= 0.0:
-        return low
+    close, width = arguments.real("close", close, 0.0), arguments.real("width", width, 0.0)
+    at = low if guess is None else arguments.real("guess", guess, low, high)
+    above = below = math.nan
+    first, factor, reach = low, 1.01, max(width, high * 2.0**-60)
+    while math.isnan(above) or math.isnan(below):  # a point on either side
+        value = _number(excess, at)
+        if value > 0.0:
+            if at == high:
+                raise ValueError(f"excess(high) must be <= 0 at high = {high!r}, got {value!r}")
+            low, above = at, value + close / 2.0
+            at = high if guess is None else min(at * factor + reach, high)
+        else:
+            high, below = at, value + close / 2.0
+            if at == first or value >= -close < 0.0:
+                return low, high
+            at = max(at / factor - reach, first)
+        factor, reach = min(factor**3, 4.0), 4.0 * reach
     step, last, was_low = 0, low, False
-    while math.nextafter(low, high) < high:
+    while high - low > width and math.nextafter(low, high) < high:
         step += 1
         slope = above - below
         guess = low + (high - low) * (above / slope) if 0.0 < slope < math.inf else low
-        if abs(guess - last) < 2.0**-10 * guess:  # nearly there: reach just over to the other side
-            reach = 4.0 * math.ulp(guess) + abs(guess - last) * 2.0**-16
+        if abs(guess - last) < max(2.0**-10 * guess, width):  # nearly there: reach just over to the other side
+            reach = max(4.0 * math.ulp(guess) + abs(guess - last) * 2.0**-16, 0.4 * width)
             guess += reach if high - guess > guess - low else -reach
         if step % 5 == 0 or not low < guess < high:
             guess = _middle(low, high)
         last, value = guess, _number(excess, guess)
         is_low = value > 0.0
         if is_low:
-            low, above = guess, value
+            low, above = guess, value + close / 2.0
             below /= 2.0 if was_low and step > 1 else 1.0  # an end that stays twice loses half its weight
         else:
-            high, below = guess, value
+            high, below = guess, value + close / 2.0
+            if value >= -close < 0.0:
+                break
             above /= 1.0 if was_low or step == 1 else 2.0
         was_low = is_low
-    return high
+    return low, high
 
 
 def _number(excess: Callable[[float], float], x: float) -> float:

@@ -22,7 +22,7 @@ import scipy
 
 from dpml.accounting import amplification, composition, rdp
 from dpml.data import records
-from dpml.ptr import privacy
+from dpml.ptr import privacy, renyi, single_release, theorems
 
 DELTA = 1e-5
 PRESETS = {
@@ -57,10 +57,10 @@ def figures_1_and_4(preset):
                         "sigma": sigma,
                         "tau": tau,
                         "delta0": delta0,
-                        "direct_as_printed": privacy.theorem_4_2_printed(**one, delta=DELTA),
+                        "direct_as_printed": theorems.theorem_4_2_printed(**one, delta=DELTA),
                         "direct": privacy.theorem_4_2(**one, delta=DELTA).epsilon,
                         "theorem_4_3": float(rdp.conversion_improved(orders, rdp=curve, delta=DELTA).min()),
-                        "exact": privacy.single_epsilon(**one, tau=tau, delta=DELTA).epsilon,
+                        "exact": single_release.single_epsilon(**one, tau=tau, delta=DELTA).epsilon,
                     }
                 )
     return rows
@@ -72,7 +72,7 @@ def figure_2(preset):
     for scale in (1.0, 5.0):
         for tau in preset["taus"]:
             one = {"q": 0.01, "sigma": 4.0 / tau, "tau": tau, "scale": scale}
-            last = privacy.theorem_4_4_last_order(**one)
+            last = theorems.theorem_4_4_last_order(**one)
             for order in preset["orders"]:
                 both = {**one, "delta0": 1e-8}
                 rows.append(
@@ -81,8 +81,8 @@ def figure_2(preset):
                         "tau": tau,
                         "order": order,
                         "allowed": order <= last,
-                        "theorem_4_4_formula": float(privacy.theorem_4_4_formula(order, **both)),
-                        "black_box": privacy.black_box_upper(order, **both),
+                        "theorem_4_4_formula": float(theorems.theorem_4_4_formula(order, **both)),
+                        "black_box": theorems.black_box_upper(order, **both),
                         "exact": float(privacy.exact_subsampled_rdp(order, **both)),
                     }
                 )
@@ -110,9 +110,9 @@ def figures_3_and_5(preset):
     rows = []
     for tau in preset["taus"]:
         one = {"sigma": 4.0 / tau, "tau": tau, "scale": 1.0, "delta0": 1e-8}
-        last = privacy.theorem_4_4_last_order(q=q, **{k: one[k] for k in ("sigma", "tau", "scale")})
-        formula = privacy.theorem_4_4_formula(orders, q=q, **one)
-        black = np.array([privacy.black_box_upper(int(order), q=q, **one) for order in orders])
+        last = theorems.theorem_4_4_last_order(q=q, **{k: one[k] for k in ("sigma", "tau", "scale")})
+        formula = theorems.theorem_4_4_formula(orders, q=q, **one)
+        black = np.array([theorems.black_box_upper(int(order), q=q, **one) for order in orders])
         tight = privacy.epsilon_curve(q=q, **one, steps=preset["steps"], delta=DELTA)
         for steps, pld in zip(preset["steps"], tight, strict=True):
 
@@ -127,7 +127,7 @@ def figures_3_and_5(preset):
                     "black_box": converted(black),
                     "theorem_4_4_allowed_orders": converted(formula, orders <= last),
                     "theorem_4_4_formula_all_orders": converted(formula),
-                    "exact_rdp": privacy.epsilon_by_rdp(q=q, **one, steps=steps, delta=DELTA).epsilon,
+                    "exact_rdp": renyi.epsilon_by_rdp(q=q, **one, steps=steps, delta=DELTA).epsilon,
                     "pld": float(pld),
                 }
             )

@@ -12,7 +12,7 @@ Rows: method x rate x corruption x ratio x epsilon x seed, with the accuracy on 
 - ``TSGD+PTR``: trimmed SGD with propose-test-release, sigma 1.1, tau 0.5, b 1, delta0 1e-8, F by Algorithm 2;
 - ``TSGD+Gaussian, paper`` and ``DP-SGD, paper``: sigma 0.7, the noise that the paper sets beside 1.1;
 - ``TSGD+Gaussian, matched`` and ``DP-SGD, matched``: as many steps as TSGD+PTR and the noise that then truly has the
-  same epsilon (`dpml.ptr.calibrate.matching_gaussian_sigma`); F is a quarter of the expected batch, as in the paper;
+  same epsilon (`dpml.ptr.privacy.matching_gaussian_sigma`); F is a quarter of the expected batch, as in the paper;
 - ``TSGD+Gaussian, aligned`` and ``DP-SGD, aligned``: sigma 0.7 and as many steps as TSGD+PTR: the paper's alignment,
   "to align their privacy loss in each iteration", at which these two spend more than epsilon;
 - ``TSGD+PTR, wide``: clip norm 20, F fixed at half of the expected batch: a setting whose test mostly passes;
@@ -210,14 +210,14 @@ def most_steps(after: Callable[[int], float], epsilon: float) -> int:
 def arm(method: str, recipe: Recipe, n: int, epsilon: float) -> Arm:
     """The noise and the steps of a method on n examples."""
     from dpml.accounting import pld
-    from dpml.ptr import calibrate, distribution
-    from dpml.ptr.claim import paper_claim
+    from dpml.ptr import privacy
+    from dpml.ptr.theorems import paper_claim
 
     q = recipe.batch / n
     if method == "TSGD+PTR":
 
         def tested(steps: int) -> float:
-            return distribution.epsilon(q=q, **recipe.ptr, steps=steps, delta=DELTA).epsilon
+            return privacy.epsilon(q=q, **recipe.ptr, steps=steps, delta=DELTA).epsilon
 
         steps = most_steps(tested, epsilon)
         claim = paper_claim(q=q, **recipe.ptr, steps=steps, delta=DELTA)
@@ -234,7 +234,7 @@ def arm(method: str, recipe: Recipe, n: int, epsilon: float) -> Arm:
         return Arm(sigma, steps, plain(steps, sigma=sigma), None, None)
     steps = arm("TSGD+PTR", recipe, n, epsilon).steps
     if not method.endswith("aligned"):
-        sigma = calibrate.matching_gaussian_sigma(q=q, **recipe.ptr, steps=steps, delta=DELTA)
+        sigma = privacy.matching_gaussian_sigma(q=q, **recipe.ptr, steps=steps, delta=DELTA)
     return Arm(sigma, steps, plain(steps, sigma=sigma), None, None)
 
 

@@ -1,6 +1,6 @@
 r"""The best Rényi order of the Poisson-subsampled Gaussian in the ordinary range, by cheap moments.
 
-`dpml.accounting._order_search` asks for some sixty moments that keep all their digits at any q, sigma and order; most
+`dpml.accounting.orders` asks for some sixty moments that keep all their digits at any q, sigma and order; most
 of its time goes into that care. Which order is best can be told from moments with an error of some 1e-14. With the
 notation of `dpml.accounting._subsampled_gaussian` and $E\,(1+u) = 1$ they are
 
@@ -10,7 +10,7 @@ notation of `dpml.accounting._subsampled_gaussian` and $E\,(1+u) = 1$ they are
     + \lambda\,\mathbb E[(1+u)\,y - u] ,
 
 on one set of nodes for all orders. What is returned never comes from them: at the one or two lambda where the search
-ends, epsilon is computed from `log_moments`, on the same nodes, and rounded up by `_order_search.line`. So it is the
+ends, epsilon is computed from `log_moments`, on the same nodes, and rounded up by `orders.line`. So it is the
 upper bound that the careful search would give at this order, by the same error control; the cheap moments decide only
 how tight it is. Where the error of a cheap moment, times T, is not far below epsilon, or the best lambda is out of
 reach, the answer is None.
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpml.accounting._order_search import line, rounded, vertex
 from dpml.accounting._peaks import TAIL
 from dpml.accounting._subsampled_gaussian import log_moments, nodes_e2
+from dpml.accounting.orders import line, rounded, vertex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpml import arguments
-from dpml.accounting import _order_search, _quick_order
+from dpml.accounting import _quick_order, orders
 from dpml.accounting._positive_terms import exp_excess
 from dpml.accounting._subsampled_gaussian import Nodes, log_moments, refuse_overflow, without_noise
 from dpml.accounting.guarantee import Guarantee
@@ -201,9 +201,9 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
         if used.min() == used.max():
             result[some] = _best(q, sigma, float(used.max()), slack)[0]
             return _finite(result, "sigma", sigma)
-        guesses = tuple(_order_search.guess(q, sigma, float(t), slack) for t in (used.max(), used.min()))
+        guesses = tuple(orders.guess(q, sigma, float(t), slack) for t in (used.max(), used.min()))
         with np.errstate(over="ignore"):
-            result[some] = _order_search.curve(_moments(q, sigma), used, slack, guesses=(guesses[0], guesses[1]))
+            result[some] = orders.curve(_moments(q, sigma), used, slack, guesses=(guesses[0], guesses[1]))
     return _finite(result, "sigma", sigma)
 
 
@@ -211,13 +211,13 @@ def _best(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tup
     """The least epsilon found and its lambda: by the quick search where it can answer."""
     found = _quick_order.best(q, sigma, steps, log_inverse_delta)
     if found is None:
-        start = _order_search.guess(q, sigma, steps, log_inverse_delta)
+        start = orders.guess(q, sigma, steps, log_inverse_delta)
         with np.errstate(over="ignore"):
-            found = _order_search.best(_moments(q, sigma), steps, log_inverse_delta, guess=start)
+            found = orders.best(_moments(q, sigma), steps, log_inverse_delta, guess=start)
     return found
 
 
-def _moments(q: float, sigma: float) -> _order_search.Moment:
+def _moments(q: float, sigma: float) -> orders.Moment:
     """The log-moments as a function of lambda that keeps its quadrature nodes."""
     kept: dict[float, Nodes] = {}
     return lambda lam: log_moments(lam, q, sigma, kept)

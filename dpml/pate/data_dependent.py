@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpml import arguments
-from dpml.accounting import _order_search
+from dpml.accounting import orders
 from dpml.accounting.guarantee import Guarantee
 from dpml.pate._counts import histograms
 from dpml.pate._vote_moments import confident_divergences, gnmax_divergences, laplace_log_moments, laplace_log_upset
@@ -179,7 +179,7 @@ def _best(moment: Callable[[Array], Array], worst: Guarantee, strength: float) -
     slack = -math.log(worst.delta)
     guess = math.sqrt(2.0 * slack) / min(max(strength, 1e-12), 1e12)
     with np.errstate(over="ignore"):
-        value, lam = _order_search.best(moment, 1.0, slack, guess=guess)
+        value, lam = orders.best(moment, 1.0, slack, guess=guess)
     if not value < worst.epsilon:
         return DataDependent(worst)
     return DataDependent(

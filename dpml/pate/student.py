@@ -47,7 +47,7 @@ import math
 from dpml import arguments
 from dpml.accounting import composition
 from dpml.accounting.guarantee import Guarantee
-from dpml.accounting.pld import compose, losses
+from dpml.accounting.pld import losses
 from dpml.mechanisms import gaussian_epsilon
 from dpml.pate.laplace_votes import laplace_vote_epsilon
 
@@ -94,7 +94,7 @@ def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
     counts = 2 * queries
     epsilon = composition.optimal(epsilon=1.0 / scale, delta=0.0, k=counts, total_delta=delta).epsilon
     if _SCALES[0] <= scale <= _SCALES[1] and _LEAST_DELTA <= delta < 1.0:
-        tight = compose([(losses.laplace(scale=scale), counts)], delta=min(delta, _MOST_DELTA))
+        tight = losses.compose([(losses.laplace(scale=scale), counts)], delta=min(delta, _MOST_DELTA))
         epsilon = min(epsilon, tight.upper)
     return _label(epsilon, delta)
 

@@ -13,7 +13,7 @@ quadrature: points and logarithms of weights.
 
 - Laplace noise: masses at both ends and a density between them; Gauss-Legendre rules on pieces so short that
   $(\lambda+1) y$ changes by at most 12.
-- Laplace and Gaussian noise: the density of `dpml.accounting.pld._combined` on the whole line, by the trapezoid rule.
+- Laplace and Gaussian noise: the density of `dpml.ptr._worst_pairs` on the whole line, by the trapezoid rule.
   Up to a shift it is a normal density convolved with a positive measure, so that on the line Im L = d it grows by
   $e^{d^2/(2\mu^2)}$ like the normal one; the branch points of y are at distance pi. The step makes the error some
   hundreds times e^-42, as there.
@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from dpml.accounting import rdp
 from dpml.accounting._positive_terms import entropy_excess, log_excess
 from dpml.accounting._subsampled_gaussian import Nodes, _integrate, log_moments
-from dpml.accounting.pld._combined import _log_mass
 from dpml.ptr._checked import Parameters
+from dpml.ptr._worst_pairs import log_mass
 
 Array = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def product_log_density(points: Array, a: float, mu: float) -> Array:
     shift, norm = mu * mu / 2.0, math.log(mu * math.sqrt(2.0 * math.pi))
     far = math.log(0.5) - a - norm - ((points - a + shift) / mu) ** 2 / 2.0
     near = math.log(0.5) - norm - ((points + a + shift) / mu) ** 2 / 2.0
-    between = math.log(0.25) - a / 2.0 - mu * mu / 8.0 - points / 2.0 + _log_mass(points / mu, a / mu)
+    between = math.log(0.25) - a / 2.0 - mu * mu / 8.0 - points / 2.0 + log_mass(points / mu, a / mu)
     return np.asarray(np.logaddexp(np.logaddexp(far, near), between), dtype=np.float64)
 
 

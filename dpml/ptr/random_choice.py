@@ -13,7 +13,7 @@ $(\varepsilon_1,\ (1-\delta_0)\delta_1 + \delta_0)$.
 
 The example is case 1 of propose-test-release. At large orders the rare term grows like $e^{a^2}$ and takes over however
 small delta0 is: then it is the Rényi bound that should give the rare branch up
-(`dpml.ptr.accountant.epsilon_by_rdp_branch_in_delta`).
+(`dpml.ptr.renyi.epsilon_by_rdp_branch_in_delta`).
 """
 
 from __future__ import annotations

@@ -29,10 +29,9 @@ import numpy as np
 
 from dpml import arguments, mechanisms, numerics
 from dpml.accounting.guarantee import Guarantee
-from dpml.accounting.pld import _combined
 from dpml.ptr._checked import Parameters, parameters
-from dpml.ptr._worst_pairs import LEAST, case_2
-from dpml.ptr.exact import Cases
+from dpml.ptr._worst_pairs import LEAST, case_2, delta_at
+from dpml.ptr.renyi import Cases
 
 __all__ = ["delta_cases", "single_delta", "single_epsilon"]
 
@@ -51,7 +50,7 @@ def delta_cases(*, sigma: float, tau: float, scale: float, delta0: float, epsilo
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     usual = mechanisms.gaussian_delta(sigma=given.sigma, epsilon=epsilon)
     rare = mechanisms.gaussian_delta(sigma=given.sigma2, epsilon=epsilon)
-    product = _combined.profile(case_2(given.sigma, given.scale), epsilon) if epsilon < 700.0 else _far(given, epsilon)
+    product = delta_at(epsilon, case_2(given.sigma, given.scale)) if epsilon < 700.0 else _far(given, epsilon)
     return Cases(np.asarray((1.0 - given.delta0) * usual + given.delta0 * rare)[()], np.asarray(product)[()])
 
 
@@ -97,7 +96,7 @@ def single_epsilon(*, sigma: float, tau: float, scale: float, delta0: float, del
 def _excess(given: Parameters, epsilon: float, delta: float) -> float:
     usual = mechanisms.gaussian_delta(sigma=given.sigma, epsilon=epsilon)
     rare = mechanisms.gaussian_delta(sigma=given.sigma2, epsilon=epsilon)
-    product = _combined.profile(case_2(given.sigma, given.scale), epsilon) if epsilon < 700.0 else _far(given, epsilon)
+    product = delta_at(epsilon, case_2(given.sigma, given.scale)) if epsilon < 700.0 else _far(given, epsilon)
     return max((1.0 - given.delta0) * usual + given.delta0 * rare, product) - delta
 
 

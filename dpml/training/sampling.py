@@ -30,6 +30,7 @@ import torch
 from dpml import arguments
 from dpml.accounting import pld
 from dpml.accounting.guarantee import Guarantee
+from dpml.accounting.pld import fixed_size
 
 __all__ = ["FixedSize", "FullBatch", "Poisson", "Sampler", "cpu_generator", "micro_batches", "sampler"]
 
@@ -142,28 +143,26 @@ class FixedSize:
         `sigma` is over the clipping norm; that a replaced record moves the sum by twice that norm is counted.
 
         Raises:
-            ValueError: as `dpml.accounting.pld.fixed_size_epsilon_bounds`.
+            ValueError: as `dpml.accounting.pld.fixed_size.epsilon_bounds`.
 
         Source: `dpml.accounting.pld`.
         """
         q = self.expected(n) / n
-        return [
-            pld.fixed_size_epsilon_bounds(q=q, sigma=sigma, steps=count, delta=delta).guarantee() for count in steps
-        ]
+        return [fixed_size.epsilon_bounds(q=q, sigma=sigma, steps=count, delta=delta).guarantee() for count in steps]
 
     def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
         """Return a sigma for which `steps` steps are (epsilon, delta)-private; replace-one neighbours.
 
         Raises:
             ValueError: if n is not an integer >= m, steps not one >= 1, delta not in (0, 1); otherwise as
-                `dpml.accounting.pld.fixed_size_noise_multiplier`.
+                `dpml.accounting.pld.fixed_size.noise_multiplier`.
 
-        Source: `dpml.accounting.pld.fixed_size_noise_multiplier`.
+        Source: `dpml.accounting.pld.fixed_size.noise_multiplier`.
         """
         q = self.expected(n) / n
         steps = arguments.integer("steps", steps, 1)
         arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
-        return pld.fixed_size_noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
+        return fixed_size.noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ may change before the local sensitivity exceeds tau R (`dpml.ptr.trimmed_sum`): 
 whole rule needs the norms and one weighted sum, as DP-SGD does.
 
 Privacy. Adding or removing an example moves SUM and TSUM by at most R, so trimmed SGD with Gaussian noise is exactly as
-private as DP-SGD at the same sigma. With propose-test-release `dpml.ptr.distribution` accounts for all steps without
+private as DP-SGD at the same sigma. With propose-test-release `dpml.ptr.privacy` accounts for all steps without
 conditions; F of the next step depends on the outcome of the test only, which is released with the step. Neighbours:
 add/remove, Poisson samples.
 
@@ -43,7 +43,7 @@ import torch
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.ptr import distribution
+from dpml.ptr import privacy
 from dpml.training._ready import LossFunction
 from dpml.training.loop import Corrupt, train
 from dpml.training.sampling import Poisson, Sampler, sampler
@@ -159,7 +159,7 @@ def tsgd_ptr(
         Interrupted: as `dp_sgd`.
         Diverged: as `dp_sgd`.
 
-    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithms 2 and 3; the accountant is `dpml.ptr.distribution`.
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithms 2 and 3; the accountant is `dpml.ptr.privacy`.
     """
     if not isinstance(sampling, Poisson):
         raise ValueError(f"sampling must be Poisson: no bound for other samples is known, got {sampling!r}")
@@ -180,7 +180,7 @@ def tsgd_ptr(
     spends = {"q": sampling.q, "sigma": sigma, "tau": tau, "scale": scale, "delta0": delta0}
 
     def account(counts: Sequence[int]) -> list[Guarantee]:
-        curve = distribution.epsilon_curve(**spends, steps=list(counts), delta=delta)
+        curve = privacy.epsilon_curve(**spends, steps=list(counts), delta=delta)
         return [
             Guarantee(float(value), delta=delta, kind="upper bound", adjacency="add/remove", sampling="Poisson")
             for value in curve

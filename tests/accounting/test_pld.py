@@ -8,7 +8,8 @@ import pytest
 
 from dpml import mechanisms
 from dpml.accounting import composition, pld, rdp
-from dpml.accounting.pld import _discretise, _pair, losses
+from dpml.accounting.pld import fixed_size, losses, pairs
+from dpml.accounting.pld.lattice import discretise
 from tests.golden import golden
 
 GOLDEN = golden("accounting")
@@ -55,7 +56,7 @@ def test_q_equal_to_one_in_both_ways(seed):
     steps, delta = int(10 ** rng.uniform(0, 4)), 10 ** rng.uniform(-40, -2)
     sigma = 10 ** rng.uniform(-0.5, 1.0) * math.sqrt(steps)
     truth = mechanisms.gaussian_epsilon(sigma=sigma / math.sqrt(steps), delta=delta)
-    found = pld.compose([(losses.gaussian(sigma=sigma), steps)], delta=delta)
+    found = losses.compose([(losses.gaussian(sigma=sigma), steps)], delta=delta)
     assert found.lower <= truth * (1 + 1e-12) and truth * (1 - 1e-12) <= found.upper
     assert found.upper - found.lower <= 2e-4 * max(1.0, truth / 100)
     exact = pld.epsilon_bounds(q=1.0, sigma=sigma, steps=steps, delta=delta)
@@ -84,7 +85,7 @@ def test_one_step_against_its_definition(seed):
         assert back.lower <= epsilon * (1 + 1e-7) and epsilon * (1 - 1e-7) <= back.upper
         # the lattice route, which has no closed form for one step
         sampled = losses.poisson(losses.gaussian(sigma=sigma), q=q)
-        lattice = pld.compose([(sampled, 1)], delta=truth)
+        lattice = losses.compose([(sampled, 1)], delta=truth)
         assert lattice.lower <= epsilon + 1e-7 and epsilon - 1e-7 <= lattice.upper
 
 
@@ -110,7 +111,7 @@ def binomial_epsilon(step, k, delta):
 )
 def test_randomized_response_against_the_binomial_sum(step, k, delta):
     truth = binomial_epsilon(step, k, delta)
-    found = pld.compose([(losses.randomized_response(epsilon=step), k)], delta=delta)
+    found = losses.compose([(losses.randomized_response(epsilon=step), k)], delta=delta)
     assert found.lower <= truth + 1e-9 and truth - 1e-9 <= found.upper
     assert found.upper - found.lower <= 1e-3
     assert found.upper == pytest.approx(
@@ -120,12 +121,12 @@ def test_randomized_response_against_the_binomial_sum(step, k, delta):
 
 def test_laplace_composed():
     # dp-accounting's privacy-loss distribution gives 4.98996 for ten releases of scale 2 at delta = 1e-5.
-    found = pld.compose([(losses.laplace(scale=2.0), 10)], delta=1e-5)
+    found = losses.compose([(losses.laplace(scale=2.0), 10)], delta=1e-5)
     assert found.lower <= 4.98996 + 1e-4 and found.upper >= 4.98996 - 1e-4
     assert found.upper - found.lower <= 1e-3
     for epsilon in (0.1, 0.4):
         delta = mechanisms.laplace_delta(scale=2.0, epsilon=epsilon)
-        one = pld.compose([(losses.laplace(scale=2.0), 1)], delta=delta)
+        one = losses.compose([(losses.laplace(scale=2.0), 1)], delta=delta)
         assert one.lower <= epsilon + 1e-9 and epsilon - 1e-9 <= one.upper
 
 
@@ -133,15 +134,15 @@ def test_different_mechanisms_together():
     parts = [(losses.gaussian(sigma=3.0), 4), (losses.gaussian(sigma=6.0), 20), (losses.gaussian(sigma=2.0), 1)]
     sigma = 1 / math.sqrt(4 / 9 + 20 / 36 + 1 / 4)
     truth = mechanisms.gaussian_epsilon(sigma=sigma, delta=1e-6)
-    found = pld.compose(parts, delta=1e-6)
+    found = losses.compose(parts, delta=1e-6)
     assert found.lower <= truth <= found.upper and found.upper - found.lower < 2e-4
     step = losses.poisson(losses.gaussian(sigma=1.1), q=0.01)
-    together = pld.compose([(step, 300), (step, 700)], delta=1e-5)
+    together = losses.compose([(step, 300), (step, 700)], delta=1e-5)
     at_once = pld.epsilon_bounds(q=0.01, sigma=1.1, steps=1000, delta=1e-5)
     assert together.lower <= at_once.upper and at_once.lower <= together.upper
     assert (together.adjacency, together.sampling) == ("add/remove", "Poisson")
     with pytest.raises(ValueError, match="adjacency"):
-        pld.compose([(step, 1), (losses.without_replacement(losses.gaussian(sigma=1.0), q=0.1), 1)], delta=1e-5)
+        losses.compose([(step, 1), (losses.without_replacement(losses.gaussian(sigma=1.0), q=0.1), 1)], delta=1e-5)
 
 
 ROWS = [row for row in GOLDEN["eps_after_T_steps"] if {"true_eps_exact", "pld_estimate"} & set(row)]
@@ -187,7 +188,7 @@ def test_calibration_is_on_the_safe_side_and_close(q, steps, target, wanted, clo
 
 
 def test_fixed_size_samples_cost_more_than_poisson_samples():
-    found = pld.fixed_size_epsilon_bounds(q=0.01, sigma=4.0, steps=10_000, delta=1e-5)
+    found = fixed_size.epsilon_bounds(q=0.01, sigma=4.0, steps=10_000, delta=1e-5)
     assert found.upper == pytest.approx(2.5616, abs=5e-4)
     assert found.lower == pytest.approx(1.9931, abs=5e-4)  # a real pair of neighbours
     assert (found.adjacency, found.sampling) == ("replace-one", "without replacement")
@@ -228,9 +229,9 @@ def test_delta_and_epsilon_are_inverse_far_out():
 
 def test_at_a_tiny_delta_epsilon_is_the_largest_loss():
     for step, k, delta in ((1.0, 20, 1e-100), (1.0, 20, 1e-10), (10.0, 20, 1e-60)):
-        found = pld.compose([(losses.randomized_response(epsilon=step), k)], delta=delta)
+        found = losses.compose([(losses.randomized_response(epsilon=step), k)], delta=delta)
         assert k * step - 1e-4 <= found.lower <= k * step <= found.upper <= k * step * (1 + 1e-11)
-    found = pld.compose([(losses.laplace(scale=0.1), 2)], delta=2.8e-20)
+    found = losses.compose([(losses.laplace(scale=0.1), 2)], delta=2.8e-20)
     assert found.lower <= found.upper <= 20 * (1 + 1e-11)
 
 
@@ -242,9 +243,9 @@ def test_calibration_to_a_small_target_holds_by_the_same_measure(q, steps, targe
 
 def test_the_better_pair_is_better_on_a_coarse_lattice_above_a_sharp_end():
     """Here the first node lies above 0, and tangents at both ends of the lattice would cross."""
-    pair, step = _pair.poisson(_pair.gaussian(1 / 0.1413131), 3.848e-5), 7.3106
-    place = _discretise.offset(pair, step)
-    law = _discretise.better(pair, step, place, *_discretise.nodes(pair, step, place, pair.low, 80.0))
+    pair, step = pairs.poisson(pairs.gaussian(1 / 0.1413131), 3.848e-5), 7.3106
+    place = discretise.offset(pair, step)
+    law = discretise.better(pair, step, place, *discretise.index_range(pair, step, place, pair.low, 80.0))
     at = law.offset + (law.start + np.arange(len(law.masses))) * step
     for epsilon in (0.0, 0.1, 1.0, 5.0):
         ours = float((law.masses * np.maximum(-np.expm1(epsilon - at), 0.0)).sum()) + law.beyond

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from dpml.accounting import pld
-from dpml.accounting.pld import _bracket, _contour, _contour_curve, _contour_ends, _contour_plan, _pair, _transform
-from dpml.accounting.pld._contour_plan import Step
+from dpml.accounting.pld import fixed_size, pairs
+from dpml.accounting.pld.contour import ends, line, placement, transform
+from dpml.accounting.pld.contour.curve import ends_on_lines
+from dpml.accounting.pld.contour.placement import Step
+from dpml.accounting.pld.lattice import bracket
 
 STEPS = [
     (Step(0.01, 4.0, 1.0), 17.0),
@@ -46,7 +49,7 @@ def mp_transform(step, lam, frequencies, width=0.03):
 @pytest.mark.parametrize(("step", "lam"), STEPS[:8])
 def test_the_transform_of_a_step_is_within_its_error(step, lam):
     law = step.tilted(step.power(lam), 24.0)
-    found = _transform.characteristic(law, 4.0, 6)
+    found = transform.characteristic(law, 4.0, 6)
     wanted, log_moment = mp_transform(step, lam, 4.0 * np.arange(7))
     assert law.error < 2e-12
     with mpmath.workdps(30):
@@ -61,7 +64,7 @@ def test_the_frequencies_are_counted_right():
     for count, eta in ((0, 1.0), (1, 1.0), (2, 1.0), (63, 0.5), (64, 0.5), (500, 0.2)):
         law = step.tilted(step.power(lam), count * eta)
         plain = [(law.masses * np.exp(1j * k * eta * law.losses)).sum() for k in range(count + 1)]
-        found = _transform.characteristic(law, eta, count)
+        found = transform.characteristic(law, eta, count)
         assert found.shape == (count + 1,)
         assert np.abs(found - plain).max() < 1e-14 * (10 + count)
 
@@ -71,15 +74,15 @@ def test_a_coarse_quadrature_is_within_its_bound(step, lam):
     """The steps are so coarse that the error is seen: the bound holds and says something."""
     power, seen = step.power(lam), 0
     for t in (0.0, 0.5 * step.sigma, 5.0 * step.sigma):
-        fine = _transform.step_for(step.sigma, power, t)
+        fine = transform.step_for(step.sigma, power, t)
         values, scale = [], 0.0
         for width in (fine, 1.7 * fine, 2.3 * fine, 3.0 * fine):
-            at = _transform.nodes(step.q, step.sigma, power, power, width)
+            at = transform.grid(step.q, step.sigma, power, power, width)
             masses = np.exp(power * at.loss + at.log_weight)
             scale = scale or masses.sum()
             values.append((masses * np.exp(1j * t * at.loss)).sum() / scale)
         for value, width in zip(values[1:], (1.7 * fine, 2.3 * fine, 3.0 * fine), strict=True):
-            bound = _transform.quadrature_error(step.sigma, power, t, width)
+            bound = transform.quadrature_error(step.sigma, power, t, width)
             assert abs(value - values[0]) <= bound + 1e-12
             seen += 1e-11 < bound < 1.0
     assert seen >= 3
@@ -89,14 +92,14 @@ def test_a_coarse_quadrature_is_within_its_bound(step, lam):
 def test_the_decay_is_bounded_for_all_larger_frequencies(step, lam):
     power = step.power(lam)
     coarse = step.tilted(power, 0.0)
-    under = _transform.layers(coarse, step.q, step.sigma, power)
+    under = transform.layers(coarse, step.q, step.sigma, power)
     assert under.masses.min() >= 0.0 and 0.5 < under.masses.sum() < 1.0
     deviation = math.sqrt(float((coarse.masses * coarse.losses**2).sum()))
     t = np.geomspace(0.02, 20.0, 40) / deviation
     law = step.tilted(power, float(t[-1]))
-    phi = np.array([abs(_transform.characteristic(law, u, 1)[1]) for u in t])
+    phi = np.array([abs(transform.characteristic(law, u, 1)[1]) for u in t])
     largest = np.maximum.accumulate(phi[::-1])[::-1]
-    bound = 1.0 - _transform.deficit(under, t)
+    bound = 1.0 - transform.deficit(under, t)
     assert (largest <= bound + law.error).all()
     assert (np.diff(bound) <= 1e-15).all()
     assert (1.0 - bound >= 0.03 * (1.0 - largest)).all()
@@ -106,7 +109,7 @@ def test_what_is_said_of_sinc():
     x = np.linspace(1e-3, 60.0, 200_001)
     sinc = np.abs(np.sin(x) / x)
     largest = np.maximum.accumulate(sinc[::-1])[::-1]
-    bound = 1.0 - _transform.deficit(_transform.Layers(np.array([2.0]), np.array([1.0])), x)
+    bound = 1.0 - transform.deficit(transform.Layers(np.array([2.0]), np.array([1.0])), x)
     assert (largest <= bound + 1e-15).all()
 
 
@@ -117,7 +120,7 @@ def mp_delta(epsilon, step, steps, lam, length, top):
     """delta by the same integral on another line in 30 digits, with a longer period and more nodes."""
     frequencies = np.arange(int(top * length / (2 * math.pi)) + 1) * (2 * math.pi / length)
     values, log_moment = mp_transform(
-        step, lam, step.sign * frequencies, 0.5 * _transform.step_for(step.sigma, 1.0, top)
+        step, lam, step.sign * frequencies, 0.5 * transform.step_for(step.sigma, 1.0, top)
     )
     with mpmath.workdps(30):
         total = mpmath.mpf(0)
@@ -156,12 +159,12 @@ def test_the_ends_meet_those_of_the_lattice(seed):
     rng = np.random.default_rng(3000 + seed)
     q, sigma = 10 ** rng.uniform(-3.5, -0.1), 10 ** rng.uniform(-0.4, 1.3)
     steps, delta = int(10 ** rng.uniform(1.5, 4.0)), 10 ** rng.uniform(-14, -2)
-    pair = _pair.poisson(_pair.gaussian(1 / sigma), q)
-    guess, lam = _contour_ends.start(q, sigma, steps, delta)
-    for sign, law in ((1.0, pair), (-1.0, _pair.exchanged(pair))):
-        found = _contour_ends.epsilon_ends(Step(q, sigma, sign), steps, delta, guess, lam, 1e-5)
+    pair = pairs.poisson(pairs.gaussian(1 / sigma), q)
+    guess, lam = ends.start(q, sigma, steps, delta)
+    for sign, law in ((1.0, pair), (-1.0, pairs.exchanged(pair))):
+        found = ends.epsilon_ends(Step(q, sigma, sign), steps, delta, guess, lam, 1e-5)
         if found is not None:
-            low, high = _bracket.epsilon_interval([(law, steps)], delta, 1e-3)
+            low, high = bracket.epsilon_interval([(law, steps)], delta, 1e-3)
             assert found.lower <= high and low <= found.upper
             assert found.upper - found.lower <= 1e-5 * max(1.0, found.upper / 100)
 
@@ -169,11 +172,11 @@ def test_the_ends_meet_those_of_the_lattice(seed):
 def test_a_plan_never_decides_what_is_true():
     """With too short a line, or one cut too early, the ends are far apart but still enclose the truth."""
     step, steps, delta, truth = Step(256 / 60_000, 1.1, 1.0), np.array([3515.0]), 1e-5, 1.1337062
-    seen = _contour_plan.look(step, 7.0)
-    good = _contour_plan.plan(seen, [(3515.0, truth)], math.log(delta), 1e-7)
+    seen = placement.moments_near(step, 7.0)
+    good = placement.placement_for(seen, [(3515.0, truth)], math.log(delta), 1e-7)
     widths = []
     for factor, accuracy in [(1.0, 1e-7), (0.5, 1e-7), (0.3, 1e-7), (1.0, 0.3), (1.0, 3.0), (0.6, 1.0), (2.0, 1e-3)]:
-        found = _contour.line(step, steps, good._replace(length=factor * good.length), accuracy)
+        found = line.line(step, steps, good._replace(length=factor * good.length), accuracy)
         for epsilon in (0.3, truth, 2.0):
             low, high = found.log_lower(np.array([epsilon]))[0], found.log_upper(np.array([epsilon]))[0][0]
             exact = pld.delta_bounds(q=step.q, sigma=step.sigma, steps=3515, epsilon=epsilon)
@@ -184,7 +187,7 @@ def test_a_plan_never_decides_what_is_true():
 
 def test_where_no_line_will_do_the_lattice_answers():
     for q, sigma, steps, delta in [(1e-6, 0.5, 10**6, 1e-5), (0.01, 2.0, 2, 1e-5), (0.00033, 4.0, 10_000, 1.1e-18)]:
-        assert _contour_ends.both_directions(q, sigma, steps, delta, 1e-4) is None
+        assert ends.both_directions(q, sigma, steps, delta, 1e-4) is None
         found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
         assert 0.0 < found.lower <= found.upper < found.lower + 2e-3
         assert found.upper < 0.2
@@ -193,11 +196,11 @@ def test_where_no_line_will_do_the_lattice_answers():
 def test_the_added_record_decides_where_it_is_worse():
     """No such case is known, so the two directions are called with the roles exchanged."""
     step, counts = Step(0.01, 4.0, 1.0), np.array([10_000.0])
-    added = _contour_ends.epsilon_ends(Step(0.01, 4.0, -1.0), 10_000, 1e-5, 0.9, 15.0, 1e-5)
+    added = ends.epsilon_ends(Step(0.01, 4.0, -1.0), 10_000, 1e-5, 0.9, 15.0, 1e-5)
     assert added.upper == pytest.approx(0.93704, abs=1e-5)
-    assert not _contour_ends.holds(step, counts, 1e-5, np.array([added.upper]), 15.0)[0]
-    assert _contour_ends.holds(step, counts, 1e-5, np.array([0.95]), 15.0)[0]
-    assert not _contour_ends.holds(step, counts, 1e-5, np.array([0.9464]), 15.0)[0]
+    assert not ends.line_certifies(step, counts, 1e-5, np.array([added.upper]), 15.0)[0]
+    assert ends.line_certifies(step, counts, 1e-5, np.array([0.95]), 15.0)[0]
+    assert not ends.line_certifies(step, counts, 1e-5, np.array([0.9464]), 15.0)[0]
 
 
 # ---- curves, small targets ----
@@ -213,7 +216,7 @@ def test_a_curve_is_tight_and_safe_at_every_point():
 
 
 def test_a_curve_of_lines_stops_where_there_is_none():
-    found = _contour_curve.curve(1e-4, 1.0, [2, 3, 100_000, 10**7], 1e-7, 1e-4)
+    found = ends_on_lines(1e-4, 1.0, [2, 3, 100_000, 10**7], 1e-7, 1e-4)
     assert set(found) < {2, 3, 100_000, 10**7} and 10**7 in found
 
 
@@ -222,8 +225,8 @@ def test_a_small_epsilon_has_a_relative_width(q, sigma, steps, delta):
     found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
     assert 1e-5 < found.upper < 2e-2
     assert found.upper - found.lower <= 4e-3 * found.upper
-    step = _pair.poisson(_pair.gaussian(1 / sigma), q)
-    low, high = _bracket.epsilon_interval([(step, steps)], delta, 1e-4)
+    step = pairs.poisson(pairs.gaussian(1 / sigma), q)
+    low, high = bracket.epsilon_interval([(step, steps)], delta, 1e-4)
     assert low <= found.upper and found.lower <= high <= low + 4e-3 * high
 
 
@@ -239,10 +242,10 @@ def test_calibration_to_a_tiny_target_is_tight(target):
     [(0.01, 100, 1.0, 1e-5), (0.2, 30, 0.05, 1e-6), (0.05, 1, 2.0, 1e-6), (1.0, 12, 3.0, 1e-5)],
 )
 def test_calibration_of_fixed_size_samples(q, steps, epsilon, delta):
-    sigma = pld.fixed_size_noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
-    found = pld.fixed_size_epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    sigma = fixed_size.noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
+    found = fixed_size.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
     assert epsilon * (1 - 1e-3) <= found.upper <= epsilon
-    assert pld.fixed_size_epsilon_bounds(q=q, sigma=0.995 * sigma, steps=steps, delta=delta).upper > epsilon
+    assert fixed_size.epsilon_bounds(q=q, sigma=0.995 * sigma, steps=steps, delta=delta).upper > epsilon
     assert sigma > 1.9 * pld.noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
 
 
@@ -250,7 +253,7 @@ def test_calibration_of_fixed_size_samples(q, steps, epsilon, delta):
     ("calibrate", "spent", "epsilon"),
     [
         (pld.noise_multiplier, lambda **given: pld.epsilon(**given).epsilon, 0.003),
-        (pld.fixed_size_noise_multiplier, lambda **given: pld.fixed_size_epsilon_bounds(**given).upper, 0.006),
+        (fixed_size.noise_multiplier, lambda **given: fixed_size.epsilon_bounds(**given).upper, 0.006),
     ],
 )
 def test_calibration_reaches_almost_to_the_largest_sigma_and_refuses_at_once_beyond(calibrate, spent, epsilon):
@@ -262,7 +265,7 @@ def test_calibration_reaches_almost_to_the_largest_sigma_and_refuses_at_once_bey
         calibrate(**setting, epsilon=1e-6)
 
 
-@pytest.mark.parametrize("calibrate", [pld.noise_multiplier, pld.fixed_size_noise_multiplier])
+@pytest.mark.parametrize("calibrate", [pld.noise_multiplier, fixed_size.noise_multiplier])
 def test_calibration_names_epsilon_where_so_little_noise_is_beyond_floats(calibrate):
     with pytest.raises(
         ValueError, match=r"^epsilon must be smaller, got 10000\.0: on the way to it sigma must be larger"
@@ -271,14 +274,14 @@ def test_calibration_names_epsilon_where_so_little_noise_is_beyond_floats(calibr
 
 
 def test_calibration_of_fixed_size_samples_at_its_limits():
-    assert pld.fixed_size_noise_multiplier(q=0.01, steps=10, epsilon=1.0, delta=0.2) == 0.0
-    assert pld.fixed_size_noise_multiplier(q=0.0, steps=10, epsilon=1.0, delta=1e-5) == 0.0
+    assert fixed_size.noise_multiplier(q=0.01, steps=10, epsilon=1.0, delta=0.2) == 0.0
+    assert fixed_size.noise_multiplier(q=0.0, steps=10, epsilon=1.0, delta=1e-5) == 0.0
     for steps in (1, 2):
         with pytest.raises(ValueError, match=r"^epsilon must be smaller for sigma to lie in \[0\.1, 1e6\], got 3000"):
-            pld.fixed_size_noise_multiplier(q=0.1, steps=steps, epsilon=3000.0, delta=1e-5)
+            fixed_size.noise_multiplier(q=0.1, steps=steps, epsilon=3000.0, delta=1e-5)
     with pytest.raises(ValueError, match=r"^epsilon must be larger for sigma"):
-        pld.fixed_size_noise_multiplier(q=0.9, steps=2, epsilon=1e-6, delta=1e-9)
+        fixed_size.noise_multiplier(q=0.9, steps=2, epsilon=1e-6, delta=1e-9)
     for name, bad in (("q", 1.5), ("steps", 2.0), ("epsilon", 0.0), ("delta", 0.0), ("delta", 1e-260)):
         good = {"q": 0.1, "steps": 10, "epsilon": 1.0, "delta": 1e-5}
         with pytest.raises(ValueError, match=f"^{name} must "):
-            pld.fixed_size_noise_multiplier(**{**good, name: bad})
+            fixed_size.noise_multiplier(**{**good, name: bad})

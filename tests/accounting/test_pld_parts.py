@@ -9,7 +9,8 @@ import pytest
 from scipy import fft, special
 
 from dpml.accounting import pld
-from dpml.accounting.pld import _bracket, _discretise, _normal, _pair, _plan, _tilted, losses
+from dpml.accounting.pld import fixed_size, losses, normal, pairs
+from dpml.accounting.pld.lattice import bracket, discretise, layout, profile
 from tests.golden import golden
 
 GOLDEN = golden("pld")
@@ -28,7 +29,7 @@ def test_normal_masses_have_a_small_relative_error():
         (1.0, -8.0, 2),
     ]:
         points = low + width * np.arange(5)
-        found = _normal.masses(points, mean)
+        found = normal.masses(points, mean)
         with mpmath.workdps(60):
             for i, mass in enumerate(found):
                 a, b = (
@@ -37,12 +38,12 @@ def test_normal_masses_have_a_small_relative_error():
                 )
                 a, b = (-b, -a) if a + b > 0 else (a, b)
                 worst = max(worst, abs(float(mass / (mpmath.ncdf(b) - mpmath.ncdf(a)) - 1)))
-    assert worst < 0.5 * _pair.RELATIVE
+    assert worst < 0.5 * pairs.RELATIVE
 
 
 def test_normal_masses_tile_the_line():
     points = np.concatenate([[-np.inf], np.linspace(-9.0, 7.0, 1237), [np.inf]])
-    assert _normal.masses(points, 0.7).sum() == pytest.approx(1.0, abs=1e-14)
+    assert normal.masses(points, 0.7).sum() == pytest.approx(1.0, abs=1e-14)
 
 
 def mp_sampled_masses(edges, q, sigma):
@@ -67,24 +68,24 @@ def test_the_masses_of_a_sampled_step_and_its_exchange(q, sigma, low, width):
     """An edge may also be misplaced by RELATIVE, which in a cell of the given width changes the mass by their ratio."""
     edges = low + width * np.arange(6)
     wanted_p, wanted_q = mp_sampled_masses(edges, q, sigma)
-    pair = _pair.poisson(_pair.gaussian(1 / sigma), q)
+    pair = pairs.poisson(pairs.gaussian(1 / sigma), q)
     p, q0 = pair.cells(edges)
-    other_p, other_q = _pair.exchanged(pair).cells(-edges[::-1])
+    other_p, other_q = pairs.exchanged(pair).cells(-edges[::-1])
     for found, wanted in ((p, wanted_p), (q0, wanted_q), (other_q[::-1], wanted_p), (other_p[::-1], wanted_q)):
         error = np.abs(np.array([float(m / w - 1) for m, w in zip(found[1:-1].tolist(), wanted, strict=True)]))
-        assert error.max() < 0.2 * _pair.RELATIVE * (1 + 1 / width)
+        assert error.max() < 0.2 * pairs.RELATIVE * (1 + 1 / width)
 
 
 PAIRS = {
-    "gaussian": _pair.gaussian(0.5),
-    "laplace": _pair.laplace(0.8),
-    "two answers": _pair.two_answers(0.7, 1e-3),
-    "removed": _pair.poisson(_pair.gaussian(1.0), 0.05),
-    "added": _pair.exchanged(_pair.poisson(_pair.gaussian(1.0), 0.05)),
-    "rare": _pair.poisson(_pair.gaussian(2.0), 1e-6),
-    "sampled laplace": _pair.poisson(_pair.laplace(1.0), 0.2),
-    "fixed size": _pair.without_replacement(_pair.gaussian(1.0), 0.1),
-    "real case": _pair.replaced(0.7, 0.1),
+    "gaussian": pairs.gaussian(0.5),
+    "laplace": pairs.laplace(0.8),
+    "two answers": pairs.two_answers(0.7, 1e-3),
+    "removed": pairs.poisson(pairs.gaussian(1.0), 0.05),
+    "added": pairs.exchanged(pairs.poisson(pairs.gaussian(1.0), 0.05)),
+    "rare": pairs.poisson(pairs.gaussian(2.0), 1e-6),
+    "sampled laplace": pairs.poisson(pairs.laplace(1.0), 0.2),
+    "fixed size": pairs.without_replacement(pairs.gaussian(1.0), 0.1),
+    "real case": pairs.replaced(0.7, 0.1),
 }
 
 
@@ -103,7 +104,7 @@ def test_each_pair_is_a_pair_of_laws_related_by_the_loss(name):
 
 def test_the_fixed_size_profile_is_q_times_the_gaussian_one():
     q, sigma = 0.1, 1.0
-    pair = _pair.without_replacement(_pair.gaussian(2 / sigma), q)
+    pair = pairs.without_replacement(pairs.gaussian(2 / sigma), q)
     for epsilon in (0.05, 0.4, 1.5):
         at = math.log1p(q * math.expm1(epsilon))
         p, q0 = pair.cells(np.array([-1e-9, at]))
@@ -123,10 +124,10 @@ def h_of(masses, losses, x):
 def test_the_lattice_pairs_enclose_the_true_one(name, h):
     """H(x), the integral of (dP - x dQ)_+, at losses between the nodes, where chords and tangents differ most."""
     pair = PAIRS[name]
-    place = _discretise.offset(pair, h)
-    start, stop = _discretise.nodes(pair, h, place, -4.0, 4.0)
-    worse = _discretise.worse(pair, h, place, start, stop)
-    better = _discretise.better(pair, h, place, start, stop)
+    place = discretise.offset(pair, h)
+    start, stop = discretise.index_range(pair, h, place, -4.0, 4.0)
+    worse = discretise.worse(pair, h, place, start, stop)
+    better = discretise.better(pair, h, place, start, stop)
     assert worse.masses.min() >= 0.0 and better.masses.min() >= 0.0
     at = np.unique(np.concatenate([np.linspace(-3.5, 3.5, 400), np.arange(-30, 30) * h + place]))
     x = np.exp(at)
@@ -150,12 +151,12 @@ def test_a_negative_mass_gives_the_convex_hull():
     h, masses = 0.1, np.array([0.3, -0.02, 0.1, -0.05, -0.01, 0.4, 0.1])
     losses_ = np.arange(7) * h
     hull = masses.copy()
-    assert _discretise._make_convex(hull, h)
+    assert discretise._make_convex(hull, h)
     assert hull.min() >= 0.0 and hull.sum() == pytest.approx(masses.sum())
     assert (hull * np.exp(-losses_)).sum() == pytest.approx((masses * np.exp(-losses_)).sum())
     x = np.exp(np.linspace(-0.5, 1.0, 300))
     assert (h_of(hull, losses_, x) <= h_of(masses, losses_, x) + 1e-15).all()
-    assert not _discretise._make_convex(np.array([0.3, 0.1, -0.05]), h)
+    assert not discretise._make_convex(np.array([0.3, 0.1, -0.05]), h)
 
 
 # ---- the tilted transform ----
@@ -189,12 +190,12 @@ def test_a_profile_encloses_the_exact_one_whatever_the_window(lam, size):
     h, start, count = 0.02, -12, 6
     masses = rng.random(40) ** 3
     masses /= masses.sum()
-    lattice = _discretise.Lattice(start, 0.003, masses, 0.0)
+    lattice = discretise.Lattice(start, 0.003, masses, 0.0)
     total = convolved(masses, count)
     losses_ = (count * start + np.arange(len(total))) * h + count * 0.003
     mean = float((total * np.exp(lam * losses_) * losses_).sum() / (total * np.exp(lam * losses_)).sum())
-    window = _tilted.Window(h, mean - size * h / 2, size, lam)
-    found = _tilted.profile([(lattice, count)], window, lam - 30.0, lam + 30.0)
+    window = profile.Window(h, mean - size * h / 2, size, lam)
+    found = profile.tilted_profile([(lattice, count)], window, lam - 30.0, lam + 30.0)
     for epsilon in np.linspace(0.0, losses_[-1] + 0.1, 41):
         exact = float((total * np.maximum(0.0, -np.expm1(np.minimum(epsilon - losses_, 0.0)))).sum())
         assert found.lower(epsilon) <= exact * (1 + 1e-12) + 1e-300
@@ -204,9 +205,9 @@ def test_a_profile_encloses_the_exact_one_whatever_the_window(lam, size):
 
 
 def test_two_lattices_and_an_infinite_loss():
-    first = _discretise.Lattice(-2, 0.0, np.array([0.2, 0.3, 0.1, 0.3]), 0.1)
-    second = _discretise.Lattice(0, 0.05, np.array([0.5, 0.45]), 0.05)
-    found = _tilted.profile([(first, 2), (second, 1)], _tilted.Window(0.1, -1.0, 64, 2.0), -5.0, 40.0)
+    first = discretise.Lattice(-2, 0.0, np.array([0.2, 0.3, 0.1, 0.3]), 0.1)
+    second = discretise.Lattice(0, 0.05, np.array([0.5, 0.45]), 0.05)
+    found = profile.tilted_profile([(first, 2), (second, 1)], profile.Window(0.1, -1.0, 64, 2.0), -5.0, 40.0)
     total = np.convolve(convolved(first.masses, 2), second.masses)
     losses_ = (-4 + np.arange(len(total))) * 0.1 + 0.05
     for epsilon in (0.0, 0.13, 0.3):
@@ -239,11 +240,11 @@ def two_steps_delta(epsilon, q, sigma):
 )
 def test_two_steps_against_an_integral(q, sigma, epsilon):
     truth = two_steps_delta(epsilon, q, sigma)
-    parts = [(_pair.poisson(_pair.gaussian(1 / sigma), q), 2)]
-    low, high = _bracket.delta_interval(parts, epsilon, 1e-5)
+    parts = [(pairs.poisson(pairs.gaussian(1 / sigma), q), 2)]
+    low, high = bracket.delta_interval(parts, epsilon, 1e-5)
     assert low <= truth * (1 + 1e-9) and truth * (1 - 1e-9) <= high
     assert high - low <= 2e-3 * truth
-    low, high = _bracket.epsilon_interval(parts, truth, 1e-4)
+    low, high = bracket.epsilon_interval(parts, truth, 1e-4)
     assert low <= epsilon + 1e-9 and epsilon - 1e-9 <= high and high - low <= 1.1e-4
 
 
@@ -252,10 +253,10 @@ def test_a_coarse_bracket_holds_a_fine_one(seed):
     rng = np.random.default_rng(1000 + seed)
     q, sigma = 10 ** rng.uniform(-4, -0.1), 10 ** rng.uniform(-0.4, 1.2)
     steps, delta = int(10 ** rng.uniform(0.4, 4.5)), 10 ** rng.uniform(-14, -2)
-    removed = _pair.poisson(_pair.gaussian(1 / sigma), q)
-    for pair in (removed, _pair.exchanged(removed)):
-        coarse = _bracket.epsilon_interval([(pair, steps)], delta, 3e-2)
-        fine = _bracket.epsilon_interval([(pair, steps)], delta, 1e-4)
+    removed = pairs.poisson(pairs.gaussian(1 / sigma), q)
+    for pair in (removed, pairs.exchanged(removed)):
+        coarse = bracket.epsilon_interval([(pair, steps)], delta, 3e-2)
+        fine = bracket.epsilon_interval([(pair, steps)], delta, 1e-4)
         assert coarse[0] <= fine[1] and fine[0] <= coarse[1]
         assert fine[1] - fine[0] <= coarse[1] - coarse[0] + 1e-12
 
@@ -265,11 +266,11 @@ def test_a_coarse_bracket_holds_a_fine_one(seed):
 )
 def test_the_real_case_of_fixed_size_sampling(row):
     part = (losses.replaced_record(sigma=row["sigma"], q=row["gamma"]), row["T"])
-    found = pld.compose([part], delta=1e-5)
+    found = losses.compose([part], delta=1e-5)
     slack = abs(row["diff"])
     assert found.lower <= row["eps_est"] + slack and row["eps_est"] - slack <= found.upper
     assert found.upper - found.lower < 1.1e-4
-    both = pld.fixed_size_epsilon_bounds(q=row["gamma"], sigma=row["sigma"], steps=row["T"], delta=1e-5)
+    both = fixed_size.epsilon_bounds(q=row["gamma"], sigma=row["sigma"], steps=row["T"], delta=1e-5)
     assert both.lower <= found.upper and both.upper > found.lower
 
 
@@ -277,10 +278,10 @@ def test_the_real_case_of_fixed_size_sampling(row):
 def test_golden_deltas_of_one_step(row):
     found = pld.delta_bounds(q=row["gamma"], sigma=row["sigma"], steps=1, epsilon=row["eps"])
     assert max(row["delta_remove"], row["delta_add"]) == pytest.approx(found.upper, rel=1e-8)
-    removed = _pair.poisson(_pair.gaussian(1 / row["sigma"]), row["gamma"])
-    for pair, delta in ((removed, row["delta_remove"]), (_pair.exchanged(removed), row["delta_add"])):
+    removed = pairs.poisson(pairs.gaussian(1 / row["sigma"]), row["gamma"])
+    for pair, delta in ((removed, row["delta_remove"]), (pairs.exchanged(removed), row["delta_add"])):
         if row["eps"] > 0.0:
-            low, high = _bracket.delta_interval([(pair, 1)], row["eps"], 1e-6)
+            low, high = bracket.delta_interval([(pair, 1)], row["eps"], 1e-6)
             assert low <= delta * (1 + 1e-8) + 1e-300 and delta * (1 - 1e-8) <= high
 
 
@@ -296,8 +297,8 @@ def test_golden_deltas_of_one_step(row):
     ],
 )
 def test_the_direction_that_adds_a_record(q, sigma, steps, delta, added):
-    pair = _pair.exchanged(_pair.poisson(_pair.gaussian(1 / sigma), q))
-    low, high = _bracket.epsilon_interval([(pair, steps)], delta, 1e-4)
+    pair = pairs.exchanged(pairs.poisson(pairs.gaussian(1 / sigma), q))
+    low, high = bracket.epsilon_interval([(pair, steps)], delta, 1e-4)
     digit = 10 ** -(len(str(added).split(".")[1]))
     assert low <= added + digit and added - digit <= high
 
@@ -310,7 +311,7 @@ def test_different_randomized_responses_by_enumeration():
         for _ in range(count):
             values = np.concatenate([values + epsilon, values - epsilon])
             weights = np.concatenate([weights * p, weights * (1 - p)])
-    found = pld.compose([(losses.randomized_response(epsilon=e), k) for e, k in steps], delta=1e-3)
+    found = losses.compose([(losses.randomized_response(epsilon=e), k) for e, k in steps], delta=1e-3)
 
     def delta(epsilon):
         return float((weights * np.maximum(0.0, -np.expm1(np.minimum(epsilon - values, 0.0)))).sum())
@@ -322,15 +323,15 @@ def test_different_randomized_responses_by_enumeration():
 
 def test_infinite_losses():
     part = losses.approximate(epsilon=0.1, delta=1e-4)
-    assert math.isinf(pld.compose([(part, 10)], delta=9e-4).upper)
-    assert pld.compose([(part, 10)], delta=1.1e-3).upper <= 1.0
-    assert math.isinf(pld.compose([(part, 1)], delta=0.0).upper)
-    pure = pld.compose([(losses.randomized_response(epsilon=0.3), 5), (losses.laplace(scale=2.0), 1)], delta=0.0)
+    assert math.isinf(losses.compose([(part, 10)], delta=9e-4).upper)
+    assert losses.compose([(part, 10)], delta=1.1e-3).upper <= 1.0
+    assert math.isinf(losses.compose([(part, 1)], delta=0.0).upper)
+    pure = losses.compose([(losses.randomized_response(epsilon=0.3), 5), (losses.laplace(scale=2.0), 1)], delta=0.0)
     assert pure.lower == pytest.approx(2.0) and pure.upper == pytest.approx(2.0)
     sampled = losses.poisson(losses.laplace(scale=1.0), q=0.1)
-    assert pld.compose([(sampled, 3)], delta=0.0).upper == pytest.approx(3 * math.log1p(0.1 * math.expm1(1.0)))
-    assert math.isinf(pld.compose([(losses.gaussian(sigma=5.0), 1)], delta=0.0).upper)
-    assert pld.compose([(losses.gaussian(sigma=5.0), 0)], delta=0.0).upper == 0.0
+    assert losses.compose([(sampled, 3)], delta=0.0).upper == pytest.approx(3 * math.log1p(0.1 * math.expm1(1.0)))
+    assert math.isinf(losses.compose([(losses.gaussian(sigma=5.0), 1)], delta=0.0).upper)
+    assert losses.compose([(losses.gaussian(sigma=5.0), 0)], delta=0.0).upper == 0.0
 
 
 def test_refusals_name_what_is_wrong():
@@ -339,7 +340,7 @@ def test_refusals_name_what_is_wrong():
         losses.poisson(sampled, q=0.1)
     for bad in ([], [(plain, -1)], [(plain, 2.0)], [plain], [(1.0, 2)], None):
         with pytest.raises(ValueError, match=r"^parts must "):
-            pld.compose(bad, delta=1e-5)
+            losses.compose(bad, delta=1e-5)
     for outside in (0.5e-6, 2e4):
         with pytest.raises(ValueError, match=r"^epsilon must "):
             pld.noise_multiplier(q=0.1, steps=10, epsilon=outside, delta=1e-5)
@@ -353,11 +354,11 @@ def test_refusals_name_what_is_wrong():
 
 def test_a_plan_never_decides_what_is_true():
     """Tilt, window and step are only good or bad choices: with bad ones the ends still enclose the truth."""
-    pair, steps, truth = _pair.poisson(_pair.gaussian(1.0), 0.01), 100, 0.718035661308094
-    look = [(_plan.look(pair), steps)]
+    pair, steps, truth = pairs.poisson(pairs.gaussian(1.0), 0.01), 100, 0.718035661308094
+    look = [(layout.coarse_law(pair), steps)]
     for lam, h, size in [(1.0, 0.01, 128), (30.0, 0.002, 256), (9.0, 0.02, 64), (0.2, 0.001, 1024)]:
-        plan = _plan.plan(look, math.log(1e-5), None, 1e-3, 1e-9)
-        plan = plan._replace(window=_tilted.Window(h, -0.3, size, lam), below=lam - 1.0, above=lam + 1.0)
-        upper = _bracket.profile([(pair, steps)], plan, _discretise.worse).upper(truth)
-        lower = _bracket.profile([(pair, steps)], plan, _discretise.better).lower(truth)
+        plan = layout.plan_layout(look, math.log(1e-5), None, 1e-3, 1e-9)
+        plan = plan._replace(window=profile.Window(h, -0.3, size, lam), below=lam - 1.0, above=lam + 1.0)
+        upper = bracket.profile_of([(pair, steps)], plan, discretise.worse).upper(truth)
+        lower = bracket.profile_of([(pair, steps)], plan, discretise.better).lower(truth)
         assert lower <= 1e-5 * (1 + 1e-6) and upper >= 1e-5 * (1 - 1e-6)

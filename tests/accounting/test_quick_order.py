@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dpml.accounting import _order_search, _quick_order, _subsampled_gaussian, rdp
+from dpml.accounting import _quick_order, _subsampled_gaussian, orders, rdp
 
 RNG = np.random.default_rng(20)
 SETTINGS = [
@@ -21,8 +21,8 @@ SETTINGS = [
 
 
 def careful(q, sigma, steps, log_inverse_delta):
-    start = _order_search.guess(q, sigma, steps, log_inverse_delta)
-    return _order_search.best(
+    start = orders.guess(q, sigma, steps, log_inverse_delta)
+    return orders.best(
         lambda lam: _subsampled_gaussian.log_moments(lam, q, sigma), steps, log_inverse_delta, guess=start
     )[0]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpml import mechanisms
-from dpml.accounting import _order_search, moments, rdp
+from dpml.accounting import moments, orders, rdp
 from tests.golden import golden
 
 GOLDEN = golden("accounting")
@@ -300,7 +300,7 @@ def test_curve_simple_cases():
 
 def test_line_is_the_improved_conversion():
     lam = np.geomspace(1e-6, 1e6, 50)
-    slope, intercept = _order_search.line(lam, lam**2, 10.0)
+    slope, intercept = orders.line(lam, lam**2, 10.0)
     right = rdp.conversion_improved(1.0 + lam, rdp=3.0 * lam, delta=math.exp(-10.0))
     np.testing.assert_allclose(np.maximum(0.0, 3.0 * slope + intercept), right, rtol=1e-8)
     assert (3.0 * slope + intercept > 3.0 * lam + np.log1p(-1.0 / (1.0 + lam)) + (10.0 - np.log1p(lam)) / lam).all()

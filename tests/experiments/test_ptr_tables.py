@@ -8,7 +8,7 @@ import pytest
 
 from dpml.accounting import pld
 from dpml.lessons.robust import runs
-from dpml.ptr import distribution
+from dpml.ptr import privacy
 from experiments import ptr_tables as experiment
 
 
@@ -107,7 +107,7 @@ def test_the_recorded_epsilons_are_right(name):
     for one in RECORD[name]["arms"]:
         given = {"q": 256 / n, "sigma": one["sigma"], "steps": one["steps"], "delta": 1e-5}
         if one["method"].startswith("TSGD+PTR"):
-            bounds = distribution.epsilon_bounds(**{**experiment.Recipe().ptr, **given})
+            bounds = privacy.epsilon_bounds(**{**experiment.Recipe().ptr, **given})
             assert "Theorem 4.4 holds only there" in one["broken"]
             assert one["claimed"] > 1.3 * one["spent"]
         else:

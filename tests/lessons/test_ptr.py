@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from dpml import mechanisms
 from dpml.accounting import pld, rdp
 from dpml.lessons.ptr import checks as items
-from dpml.ptr import broken_trimmed_sum, privacy, trimmed_sum
+from dpml.ptr import broken_trimmed_sum, privacy, renyi, theorems, trimmed_sum
 from dpml.ptr.propose_test_release import propose_test_release
 
 from .answers import message, unwritten
@@ -227,7 +227,7 @@ def by_logarithms(order, *, q, sigma, scale, weigh=True, moment=log_moment):
 
 
 def by_exact_cases(order, *, q, sigma, scale):
-    cases = privacy.exact_cases(float(order), q=q, sigma=sigma, tau=0.9, scale=scale, delta0=1e-3)
+    cases = renyi.exact_cases(float(order), q=q, sigma=sigma, tau=0.9, scale=scale, delta0=1e-3)
     return (order - 1) * float(cases.case_2)
 
 
@@ -279,7 +279,7 @@ def test_sampled_log_moment_names_the_mistake(wrong, diagnosis):
 
 def by_search() -> int:
     order = 2
-    while privacy.theorem_4_4_formula(float(order), **MNIST) >= privacy.exact_subsampled_rdp(float(order), **MNIST):
+    while theorems.theorem_4_4_formula(float(order), **MNIST) >= privacy.exact_subsampled_rdp(float(order), **MNIST):
         order += 1
     return order
 
@@ -489,7 +489,7 @@ LEFT = 1e-5 - 3500 * MNIST["q"] * 1e-8
     "right",
     [
         converted(MOMENTS, ORDERS, delta=LEFT),
-        privacy.epsilon_by_rdp_branch_in_delta(**{k: v for k, v in RUN.items() if k != "tau"}).epsilon,
+        renyi.epsilon_by_rdp_branch_in_delta(**{k: v for k, v in RUN.items() if k != "tau"}).epsilon,
     ],
 )
 def test_epsilon_moved_accepts(right, capsys):
@@ -500,7 +500,7 @@ def test_epsilon_moved_accepts(right, capsys):
 @pytest.mark.parametrize(
     ("wrong", "diagnosis"),
     [
-        (privacy.epsilon_by_rdp(**RUN).epsilon, "curve of both cases"),
+        (renyi.epsilon_by_rdp(**RUN).epsilon, "curve of both cases"),
         (2.6301514, "curve of both cases"),
         (privacy.epsilon(**RUN).epsilon, "loss distribution's epsilon"),
         (converted(MOMENTS, ORDERS, delta=LEFT, convert=rdp.conversion_classic), "older conversion"),

@@ -9,7 +9,7 @@ import pytest
 
 from dpml import data
 from dpml.lessons.robust import checks as items
-from dpml.ptr import broken_trimmed_sum, calibrate, trimmed_sum
+from dpml.ptr import broken_trimmed_sum, privacy, trimmed_sum
 
 from .answers import message, unwritten
 
@@ -221,7 +221,7 @@ def test_next_trim_names_the_mistake(wrong, diagnosis):
 
 # Item 5
 
-RIGHT = calibrate.matching_gaussian_sigma(sigma=2.0, tau=0.6, scale=1.0, delta0=1e-8, q=0.01, steps=500, delta=1e-5)
+RIGHT = privacy.matching_gaussian_sigma(sigma=2.0, tau=0.6, scale=1.0, delta0=1e-8, q=0.01, steps=500, delta=1e-5)
 
 
 @pytest.mark.parametrize("right", [RIGHT, np.float64(1.001 * RIGHT)])

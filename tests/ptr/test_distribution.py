@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from dpml import mechanisms
-from dpml.accounting import pld
-from dpml.accounting.pld import _combined, _discretise, _pair, losses
-from dpml.ptr import _worst_pairs, privacy
+from dpml.accounting.pld import losses, pairs
+from dpml.accounting.pld.lattice import discretise
+from dpml.ptr import _worst_pairs, privacy, single_release
 from dpml.ptr._checked import parameters
 from tests.golden import golden
 
@@ -50,20 +50,20 @@ def product_masses(low, high, a, mu):
 
 @pytest.mark.parametrize(("a", "mu"), [(1.0, 1 / 1.1), (0.001, 1.0), (20.0, 5.0), (2.0, 0.01)])
 def test_masses_of_laplace_and_gaussian_noise(a, mu):
-    pair = _combined.laplace_gaussian(a, mu)
+    pair = _worst_pairs.laplace_gaussian(a, mu)
     where = ((-a, 0.1 * mu), (0.0, 1e-5 * mu), (0.7 * a, mu), (a + 6.0 * mu, 0.01 * mu), (a + 18.0 * mu, 0.5 * mu))
     for low, width in where:
         p, q = pair.cells(np.array([low, low + width]))
         for found, wanted in zip((p[1], q[1]), product_masses(low, low + width, a, mu), strict=True):
             # an edge may be misplaced by RELATIVE, in units of the loss
-            assert float(found / wanted - 1) == pytest.approx(0.0, abs=0.5 * _pair.RELATIVE * (1.0 + 1.0 / width))
+            assert float(found / wanted - 1) == pytest.approx(0.0, abs=0.5 * pairs.RELATIVE * (1.0 + 1.0 / width))
 
 
 @pytest.mark.parametrize(
     "given", [(1.1, 0.5, 1.0, 1e-8), (2.0, 0.5, 100.0, 0.5), (0.5, 0.05, 0.3, 1e-3), (3.0, 1.0, 2.0, 0.1)]
 )
 def test_the_pairs_are_laws_and_symmetric(given):
-    for pair in _worst_pairs.pairs(parameters(*given)):
+    for pair in _worst_pairs.worst_pairs(parameters(*given)):
         edges = np.sort(np.concatenate([np.linspace(-9.0, 9.0, 301), [-1e-3, 1e-3]]))
         p, q = pair.cells(edges)
         assert [p.sum() + pair.beyond, q.sum()] == pytest.approx([1.0, 1.0], abs=1e-13)
@@ -75,8 +75,8 @@ def test_the_pairs_are_laws_and_symmetric(given):
 
 def test_cells_may_be_merged():
     """What an edge cuts in two adds up again, also at the two masses of the larger profile, in any order of edges."""
-    pair = _worst_pairs.pairs(parameters(**ONE))[2]
-    c = _combined.crossing(*_worst_pairs.pairs(parameters(**ONE))[1::-1])
+    pair = _worst_pairs.worst_pairs(parameters(**ONE))[2]
+    c = _worst_pairs.meeting_point(*_worst_pairs.worst_pairs(parameters(**ONE))[1::-1])
     fine = np.array([-8.0, -c, -3.0, 0.0, 0.0 + 1e-9, 2.0, c - 1e-9, c, c + 1e-9, 9.0])
     p, q = pair.cells(fine)
     for kept in ([0, 9], [1, 7], [0, 2, 3, 6, 8], [7], [4]):
@@ -92,17 +92,17 @@ def test_cells_may_be_merged():
 def test_golden_single_epsilon():
     for name, wanted in GOLDEN["other"]["single_shot_eps_q1"].items():
         sigma, scale = (float(part) for part in name.strip("()").split(","))
-        found = privacy.single_epsilon(sigma=sigma, tau=0.5, scale=scale, delta0=1e-8, delta=1e-5)
+        found = single_release.single_epsilon(sigma=sigma, tau=0.5, scale=scale, delta0=1e-8, delta=1e-5)
         assert found.epsilon == pytest.approx(wanted, rel=1e-12)
         assert found.kind == "exact"
-    assert privacy.single_epsilon(**ONE, delta=1e-5).epsilon == pytest.approx(4.790995051, abs=5e-10)
+    assert single_release.single_epsilon(**ONE, delta=1e-5).epsilon == pytest.approx(4.790995051, abs=5e-10)
 
 
 @pytest.mark.parametrize("row", GOLDEN["profile_single"], ids=lambda r: str(r["eps"]))
 def test_golden_profiles(row):
-    cases = privacy.delta_cases(**ONE, epsilon=row["eps"])
+    cases = single_release.delta_cases(**ONE, epsilon=row["eps"])
     assert list(cases) == pytest.approx([row["case1"], row["case2"]], rel=1e-11)
-    assert privacy.single_delta(**ONE, epsilon=row["eps"]) == max(cases)
+    assert single_release.single_delta(**ONE, epsilon=row["eps"]) == max(cases)
 
 
 def test_the_profile_of_case_2_is_an_average_of_gaussian_profiles():
@@ -121,7 +121,7 @@ def test_the_profile_of_case_2_is_an_average_of_gaussian_profiles():
             for x, w in zip(nodes, weights, strict=True)
         )
         wanted = 0.5 * gaussian(sigma, epsilon - a) + 0.5 * math.exp(-a) * gaussian(sigma, epsilon + a) + between
-        found = privacy.delta_cases(sigma=sigma, tau=0.5, scale=scale, delta0=1e-8, epsilon=epsilon).case_2
+        found = single_release.delta_cases(sigma=sigma, tau=0.5, scale=scale, delta0=1e-8, epsilon=epsilon).case_2
         assert found == pytest.approx(wanted, rel=1e-10)
 
 
@@ -131,11 +131,11 @@ def test_epsilon_and_delta_of_one_release_are_inverse():
         setting = {"sigma": math.exp(rng.uniform(-0.7, 2.0)), "tau": rng.uniform(0.05, 1.0)}
         setting |= {"scale": math.exp(rng.uniform(-1.0, 2.0)), "delta0": 10.0 ** rng.uniform(-9.0, -0.31)}
         delta = 10.0 ** rng.uniform(-8.0, -1.0)
-        epsilon = privacy.single_epsilon(**setting, delta=delta).epsilon
+        epsilon = single_release.single_epsilon(**setting, delta=delta).epsilon
         if epsilon > 0.0:
-            assert privacy.single_delta(**setting, epsilon=epsilon) == pytest.approx(delta, rel=1e-9)
-    assert privacy.single_epsilon(**ONE, delta=0.0).epsilon == math.inf
-    assert privacy.single_epsilon(**ONE, delta=0.6).epsilon == 0.0
+            assert single_release.single_delta(**setting, epsilon=epsilon) == pytest.approx(delta, rel=1e-9)
+    assert single_release.single_epsilon(**ONE, delta=0.0).epsilon == math.inf
+    assert single_release.single_epsilon(**ONE, delta=0.6).epsilon == 0.0
 
 
 def test_the_mechanism_itself_attains_the_profile():
@@ -164,7 +164,7 @@ def test_the_mechanism_itself_attains_the_profile():
     hits = exceeds(*outputs(1.0, 0.0, 0.0)).mean()
     false = exceeds(*outputs(0.0, 1.0, setting["tau"])).mean()
     error = math.sqrt((hits + math.exp(2.0 * epsilon) * false) / runs)
-    wanted = float(privacy.delta_cases(**setting, epsilon=epsilon).case_2)
+    wanted = float(single_release.delta_cases(**setting, epsilon=epsilon).case_2)
     assert hits - math.exp(epsilon) * false == pytest.approx(wanted, abs=5.0 * error)
     assert wanted > 10.0 * error  # the test can fail
 
@@ -173,8 +173,8 @@ def test_the_mechanism_itself_attains_the_profile():
 
 
 def test_golden_crossing():
-    first, second, _ = _worst_pairs.pairs(parameters(**ONE))
-    assert _combined.crossing(second, first) == pytest.approx(GOLDEN["profile_crossing_eps"], abs=1e-9)
+    first, second, _ = _worst_pairs.worst_pairs(parameters(**ONE))
+    assert _worst_pairs.meeting_point(second, first) == pytest.approx(GOLDEN["profile_crossing_eps"], abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ def test_golden_crossing():
 )
 def test_the_larger_profile_is_the_larger_one(given):
     """At both signs of epsilon; below 0 the profile is 1 - e^epsilon + ..., up to which nothing matters."""
-    first, second, both = _worst_pairs.pairs(parameters(*given))
-    grid = np.sort(np.append(np.linspace(-12.0, 20.0, 400), min(_combined.crossing(second, first), 25.0)))
+    first, second, both = _worst_pairs.worst_pairs(parameters(*given))
+    grid = np.sort(np.append(np.linspace(-12.0, 20.0, 400), min(_worst_pairs.meeting_point(second, first), 25.0)))
     wanted = np.maximum(profiles(first, grid)[0], profiles(second, grid)[0])
     found, tail = profiles(both, grid)
     assert (np.abs(found - wanted) <= 1e-13 * (np.abs(wanted) + tail)).all()
@@ -203,7 +203,7 @@ def test_the_profiles_cross_at_most_once_for_positive_epsilon():
     for _ in range(40):
         setting = {"sigma": math.exp(rng.uniform(-0.5, 2.0)), "tau": rng.uniform(0.1, 0.95)}
         setting |= {"scale": math.exp(rng.uniform(-1.0, 4.0)), "delta0": 10.0 ** rng.uniform(-6.0, -0.31)}
-        first, second, _ = _worst_pairs.pairs(parameters(**setting))
+        first, second, _ = _worst_pairs.worst_pairs(parameters(**setting))
         one, two = (profiles(pair, np.linspace(0.0, 12.0, 150))[0] for pair in (first, second))
         clear = (np.abs(one - two) > 1e-9 * np.maximum(one, two)) & (np.maximum(one, two) > 1e-250)
         signs = [bool(sign) for sign, _ in itertools.groupby((one > two)[clear])]
@@ -214,18 +214,18 @@ def test_the_profiles_cross_at_most_once_for_positive_epsilon():
 
 def test_both_lattices_stay_on_their_side_of_the_larger_profile():
     """Chords above H, tangents below it, for the sampled pair and its exchange."""
-    pair = _pair.poisson(_worst_pairs.pairs(parameters(1.1, 0.3, 1.0, 1e-3))[2], 0.05)
-    for side in (pair, _pair.exchanged(pair)):
+    pair = pairs.poisson(_worst_pairs.worst_pairs(parameters(1.1, 0.3, 1.0, 1e-3))[2], 0.05)
+    for side in (pair, pairs.exchanged(pair)):
         h = 0.01
-        place = _discretise.offset(side, h)
-        start, stop = _discretise.nodes(side, h, place, -3.0, 12.0)
-        for build, sign in ((_discretise.worse, 1.0), (_discretise.better, -1.0)):
+        place = discretise.offset(side, h)
+        start, stop = discretise.index_range(side, h, place, -3.0, 12.0)
+        for build, sign in ((discretise.worse, 1.0), (discretise.better, -1.0)):
             lattice = build(side, h, place, start, stop)
             at = (lattice.start + np.arange(len(lattice.masses))) * h + lattice.offset
             for epsilon in np.linspace(-0.04, 3.0, 77):
                 inside = at > epsilon
                 found = float((lattice.masses[inside] * -np.expm1(epsilon - at[inside])).sum()) + lattice.beyond
-                assert sign * (found - _combined.profile(side, epsilon)) >= -1e-13
+                assert sign * (found - _worst_pairs.profile(side, epsilon)) >= -1e-13
 
 
 # ---- many steps ----
@@ -244,7 +244,7 @@ def test_golden_mnist(steps):
     assert (found.adjacency, found.sampling) == ("add/remove", "Poisson")
     sampled = losses.poisson(privacy.privacy_loss(**ONE), q=MNIST["q"])
     other = losses.Loss(sampled.pairs[1:], "add/remove", "Poisson")
-    assert pld.compose([(other, steps)], delta=1e-5).upper == pytest.approx(added, abs=1.2e-4)
+    assert losses.compose([(other, steps)], delta=1e-5).upper == pytest.approx(added, abs=1.2e-4)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_one_step_against_the_exact_profile():
     """A sampled step has q times the profile at log(1 + (e^epsilon - 1)/q)."""
     for q in (1.0, 0.3, 0.01):
         found = privacy.epsilon_bounds(**ONE, q=q, steps=1, delta=1e-5)
-        base = privacy.single_epsilon(**ONE, delta=1e-5 / q).epsilon
+        base = single_release.single_epsilon(**ONE, delta=1e-5 / q).epsilon
         wanted = math.log1p(q * math.expm1(base))
         assert found.lower <= wanted * (1.0 + 1e-12)
         assert wanted <= found.upper * (1.0 + 1e-12)
@@ -290,7 +290,7 @@ def test_one_step_against_the_exact_profile():
 def test_the_upper_end_covers_every_mixture_of_the_cases():
     """Steps in case 1 and steps in case 2, in any proportion, lose less than the larger profile at each step."""
     given = parameters(1.1, 0.3, 1.0, 1e-3)
-    first, second, _ = _worst_pairs.pairs(given)
+    first, second, _ = _worst_pairs.worst_pairs(given)
     found = privacy.epsilon_bounds(**given._asdict(), q=0.01, steps=100, delta=1e-5)
     ends = []
     for count in (0, 1, 10, 50, 99, 100):
@@ -298,7 +298,7 @@ def test_the_upper_end_covers_every_mixture_of_the_cases():
             (losses.poisson(losses.Loss((first,)), q=0.01), count),
             (losses.poisson(losses.Loss((second,)), q=0.01), 100 - count),
         ]
-        ends.append(pld.compose(parts, delta=1e-5))
+        ends.append(losses.compose(parts, delta=1e-5))
         assert ends[-1].lower <= found.upper
     assert found.lower <= max(ends[0].upper, ends[-1].upper)
     assert found.lower >= max(ends[0].lower, ends[-1].lower) - 2e-4
@@ -318,8 +318,8 @@ def test_a_branch_without_noise_goes_to_delta():
 
 def test_tau_of_one_has_only_case_2():
     found = privacy.epsilon_bounds(**{**MNIST, "tau": 1.0}, steps=500)
-    case_2 = losses.poisson(losses.Loss((_combined.laplace_gaussian(1.0, 1.0 / 1.1),)), q=MNIST["q"])
-    assert found.upper == pytest.approx(pld.compose([(case_2, 500)], delta=1e-5).upper, abs=1.2e-4)
+    case_2 = losses.poisson(losses.Loss((_worst_pairs.laplace_gaussian(1.0, 1.0 / 1.1),)), q=MNIST["q"])
+    assert found.upper == pytest.approx(losses.compose([(case_2, 500)], delta=1e-5).upper, abs=1.2e-4)
 
 
 def test_more_of_anything_that_hides_helps():
@@ -352,9 +352,9 @@ def test_strange_settings_have_an_answer(given, q):
     setting = parameters(*given)._asdict()
     found = privacy.epsilon_bounds(**setting, q=q, steps=20, delta=1e-7)
     assert 0.0 < found.upper < math.inf
-    for pair in _worst_pairs.pairs(parameters(*given)):
+    for pair in _worst_pairs.worst_pairs(parameters(*given)):
         loss = losses.Loss((pair,))
-        composed = pld.compose([(losses.poisson(loss, q=q) if q < 1.0 else loss, 20)], delta=1e-7)
+        composed = losses.compose([(losses.poisson(loss, q=q) if q < 1.0 else loss, 20)], delta=1e-7)
         assert composed.lower <= found.upper
     assert found.upper == pytest.approx(composed.upper, rel=1e-3, abs=3e-4)
 
@@ -365,10 +365,10 @@ def test_strange_settings_have_an_answer(given, q):
 def test_steps_compose_with_other_mechanisms():
     """With nothing else as before; with a Gaussian release of its own, between the larger part and their sum."""
     step = losses.poisson(privacy.privacy_loss(**ONE), q=MNIST["q"])
-    alone = pld.compose([(step, 1000)], delta=1e-5)
+    alone = losses.compose([(step, 1000)], delta=1e-5)
     assert alone.upper == pytest.approx(privacy.epsilon(**MNIST, steps=1000).epsilon, abs=1.2e-4)
     release = (losses.gaussian(sigma=6.0), 1)
-    both = pld.compose([(step, 1000), release], delta=1e-5)
+    both = losses.compose([(step, 1000), release], delta=1e-5)
     extra = mechanisms.gaussian_epsilon(sigma=6.0, delta=5e-6)
     assert alone.upper + 0.05 < both.upper < privacy.epsilon(**{**MNIST, "delta": 5e-6}, steps=1000).epsilon + extra
     assert both.adjacency == "add/remove"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpml.accounting import rdp
-from dpml.ptr import _moments, privacy
+from dpml.ptr import _moments, privacy, renyi, single_release
 from dpml.ptr._checked import parameters
 from tests.golden import golden
 
@@ -26,7 +26,7 @@ def given(row):
 
 @pytest.mark.parametrize("row", GOLDEN["subsampled_rdp"], ids=lambda r: f"{r['sigma1']}-{r['sigma2']:.2f}-{r['alpha']}")
 def test_golden_cases_by_the_finite_sum_and_by_quadrature(row):
-    first, second = privacy.exact_cases(row["alpha"], **given(row))
+    first, second = renyi.exact_cases(row["alpha"], **given(row))
     assert [first, second] == pytest.approx([row["exact_case1"], row["exact_case2"]], rel=1e-12)
     assert privacy.exact_subsampled_rdp(row["alpha"], **given(row)) == pytest.approx(row["exact"], rel=1e-12)
     setting = {k: v for k, v in given(row).items() if k != "q"}
@@ -51,7 +51,7 @@ def test_the_finite_sum_agrees_with_quadrature_at_random():
         setting, q = random_setting(rng)
         order = int(math.exp(rng.uniform(math.log(2.0), math.log(256.0))))
         lam = np.array([order - 1.0])
-        cases = privacy.exact_cases(order, q=q, **setting)
+        cases = renyi.exact_cases(order, q=q, **setting)
         found = _moments.log_case_1(lam, q, parameters(**setting)), _moments.log_case_2(lam, q, parameters(**setting))
         assert [float(f[0] / lam[0]) for f in found] == pytest.approx(list(cases), rel=2e-12)
 
@@ -79,7 +79,7 @@ def moment_on_the_plane(power, q, sigma, scale):
     ("order", "q", "sigma", "scale"), [(2.5, 0.1, 1.1, 1.0), (7.3, 0.01, 2.0, 0.5), (1.2, 0.6, 0.8, 3.0)]
 )
 def test_real_orders_of_case_2_on_the_plane_in_both_directions(order, q, sigma, scale):
-    second = privacy.exact_cases(order, q=q, sigma=sigma, tau=0.5, scale=scale, delta0=1e-8).case_2
+    second = renyi.exact_cases(order, q=q, sigma=sigma, tau=0.5, scale=scale, delta0=1e-8).case_2
     forward = moment_on_the_plane(order, q, sigma, scale)
     assert second == pytest.approx(math.log(forward) / (order - 1.0), rel=1e-11)
     reverse = moment_on_the_plane(1.0 - order, q, sigma, scale)
@@ -91,7 +91,7 @@ def test_real_orders_of_case_2_on_the_plane_in_both_directions(order, q, sigma, 
 
 def test_golden_both_directions_at_order_8():
     setting = {"q": 0.01, "sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
-    assert 7.0 * privacy.exact_cases(8, **setting).case_2 == pytest.approx(0.0147457046, abs=5e-11)
+    assert 7.0 * renyi.exact_cases(8, **setting).case_2 == pytest.approx(0.0147457046, abs=5e-11)
     law = _moments.product_law(1.0, 1.0 / 1.1, 8.0)
     assert float(_moments.log_reverse(np.array([7.0]), law, 0.01)[0]) == pytest.approx(0.0069058440, abs=5e-11)
 
@@ -151,13 +151,13 @@ def test_the_divergence_grows_with_the_order_across_both_routes():
 def test_an_independent_pair_is_case_2():
     setting = {"q": 0.03, "sigma": 1.7, "tau": 0.5, "scale": 0.8, "delta0": 1e-8}
     for order in (2, 5, 40):
-        found = privacy.independent_pair_rdp(
+        found = renyi.independent_pair_rdp(
             order,
             q=0.03,
             rdp=lambda size: float(rdp.laplace(size, scale=0.8)),
             rdp_other=lambda size: float(rdp.gaussian(size, sigma=1.7)),
         )
-        assert found == pytest.approx(privacy.exact_cases(order, **setting).case_2, rel=1e-12)
+        assert found == pytest.approx(renyi.exact_cases(order, **setting).case_2, rel=1e-12)
 
 
 def test_two_gaussian_answers_on_one_sample_are_one_gaussian_answer():
@@ -167,7 +167,7 @@ def test_two_gaussian_answers_on_one_sample_are_one_gaussian_answer():
         return float(rdp.gaussian(size, sigma=1.5))
 
     for order in (2, 7, 30):
-        found = privacy.independent_pair_rdp(order, q=0.1, rdp=curve, rdp_other=curve)
+        found = renyi.independent_pair_rdp(order, q=0.1, rdp=curve, rdp_other=curve)
         once = rdp.subsampled_gaussian(order, q=0.1, sigma=1.5 / math.sqrt(2.0))
         assert found == pytest.approx(once, rel=1e-11)
         assert found > 2.0 * rdp.subsampled_gaussian(order, q=0.1, sigma=1.5)
@@ -186,7 +186,7 @@ def test_an_independent_pair_against_brute_force():
             math.log((mixed**order * other ** (1.0 - order)).sum()),
             math.log((other**order * mixed ** (1.0 - order)).sum()),
         ) / (order - 1.0)
-        found = privacy.independent_pair_rdp(
+        found = renyi.independent_pair_rdp(
             order,
             q=q,
             rdp=lambda size: float(rdp.randomized_response(size, epsilon=epsilons[0])),
@@ -197,7 +197,7 @@ def test_an_independent_pair_against_brute_force():
 
 def test_the_second_curve_must_be_a_function():
     with pytest.raises(ValueError, match=r"^rdp_other must be a function of an integer order, got 0\.1"):
-        privacy.independent_pair_rdp(3, q=0.1, rdp=lambda size: 0.1, rdp_other=0.1)
+        renyi.independent_pair_rdp(3, q=0.1, rdp=lambda size: 0.1, rdp_other=0.1)
 
 
 # ---- the accountant ----
@@ -207,9 +207,9 @@ def test_the_second_curve_must_be_a_function():
 def test_golden_epsilon_by_rdp(steps):
     """The golden search knows integer and some half-integer orders: real orders do at least as well, and nearly so."""
     whole, moved = GOLDEN["mnist_rdp"][str(steps)]["exactRDP"], GOLDEN["mnist_rdp"][str(steps)]["exactRDP_case2_TVd0"]
-    by_rdp = privacy.epsilon_by_rdp(**MNIST, tau=0.5, steps=steps, delta=1e-5)
+    by_rdp = renyi.epsilon_by_rdp(**MNIST, tau=0.5, steps=steps, delta=1e-5)
     assert 0.97 * whole[0] < by_rdp.epsilon <= whole[0]
-    branch = privacy.epsilon_by_rdp_branch_in_delta(**MNIST, steps=steps, delta=1e-5)
+    branch = renyi.epsilon_by_rdp_branch_in_delta(**MNIST, steps=steps, delta=1e-5)
     assert 0.995 * moved[0] < branch.epsilon <= moved[0]
     tight = privacy.epsilon_bounds(**MNIST, tau=0.5, steps=steps, delta=1e-5)
     assert tight.upper < branch.epsilon < by_rdp.epsilon
@@ -218,7 +218,7 @@ def test_golden_epsilon_by_rdp(steps):
 
 
 def test_epsilon_by_rdp_is_what_its_order_gives():
-    found = privacy.epsilon_by_rdp(**MNIST, tau=0.5, steps=500, delta=1e-6)
+    found = renyi.epsilon_by_rdp(**MNIST, tau=0.5, steps=500, delta=1e-6)
     curve = privacy.exact_subsampled_rdp(found.order, **MNIST, tau=0.5)
     assert found.epsilon == pytest.approx(
         float(rdp.conversion_improved(found.order, rdp=500 * curve, delta=1e-6)), rel=1e-9
@@ -232,19 +232,19 @@ def test_epsilon_by_rdp_is_what_its_order_gives():
 
 def test_the_branch_in_delta_by_hand():
     """T q delta0 of delta is spent, the rest goes to case 2 alone."""
-    found = privacy.epsilon_by_rdp_branch_in_delta(q=0.5, sigma=2.0, scale=1.0, delta0=1e-3, steps=4, delta=0.01)
-    case_2 = privacy.exact_cases(found.order, q=0.5, sigma=2.0, tau=0.5, scale=1.0, delta0=1e-3).case_2
+    found = renyi.epsilon_by_rdp_branch_in_delta(q=0.5, sigma=2.0, scale=1.0, delta0=1e-3, steps=4, delta=0.01)
+    case_2 = renyi.exact_cases(found.order, q=0.5, sigma=2.0, tau=0.5, scale=1.0, delta0=1e-3).case_2
     by_hand = rdp.conversion_improved(found.order, rdp=4 * case_2, delta=0.008)
     assert found.epsilon == pytest.approx(float(by_hand), rel=1e-9)
     with pytest.raises(ValueError, match=r"^delta must be above steps q delta0 = 0\.002, got 0\.001"):
-        privacy.epsilon_by_rdp_branch_in_delta(q=0.5, sigma=2.0, scale=1.0, delta0=1e-3, steps=4, delta=0.001)
+        renyi.epsilon_by_rdp_branch_in_delta(q=0.5, sigma=2.0, scale=1.0, delta0=1e-3, steps=4, delta=0.001)
 
 
 def test_the_accountant_at_its_ends():
     setting = {"sigma": 1.0, "scale": 1.0, "delta0": 1e-8}
-    assert privacy.epsilon_by_rdp(**setting, tau=0.5, q=0.0, steps=9, delta=0.0).epsilon == 0.0
-    assert privacy.epsilon_by_rdp(**setting, tau=0.5, q=0.1, steps=0, delta=0.0).epsilon == 0.0
-    assert privacy.epsilon_by_rdp(**setting, tau=0.5, q=0.1, steps=1, delta=0.0).epsilon == math.inf
-    assert privacy.epsilon_by_rdp_branch_in_delta(**setting, q=0.1, steps=0, delta=0.0).epsilon == 0.0
-    single = privacy.epsilon_by_rdp(**setting, tau=0.5, q=1.0, steps=1, delta=1e-5).epsilon
-    assert privacy.single_epsilon(**setting, tau=0.5, delta=1e-5).epsilon < single
+    assert renyi.epsilon_by_rdp(**setting, tau=0.5, q=0.0, steps=9, delta=0.0).epsilon == 0.0
+    assert renyi.epsilon_by_rdp(**setting, tau=0.5, q=0.1, steps=0, delta=0.0).epsilon == 0.0
+    assert renyi.epsilon_by_rdp(**setting, tau=0.5, q=0.1, steps=1, delta=0.0).epsilon == math.inf
+    assert renyi.epsilon_by_rdp_branch_in_delta(**setting, q=0.1, steps=0, delta=0.0).epsilon == 0.0
+    single = renyi.epsilon_by_rdp(**setting, tau=0.5, q=1.0, steps=1, delta=1e-5).epsilon
+    assert single_release.single_epsilon(**setting, tau=0.5, delta=1e-5).epsilon < single

@@ -8,7 +8,7 @@ import pytest
 
 from dpml import mechanisms
 from dpml.accounting import rdp
-from dpml.ptr import privacy
+from dpml.ptr import privacy, random_choice, single_release, theorems
 from tests.golden import golden
 
 GOLDEN = golden("ptr")
@@ -28,7 +28,7 @@ def given(row):
 def test_the_direct_bound_and_its_printed_form(row):
     setting = {"sigma": row["sigma1"], "scale": row["b"], "delta0": row["delta0"], "delta": row["delta"]}
     assert privacy.theorem_4_2(**setting).epsilon == pytest.approx(row["direct_tight_gauss"], rel=1e-9)
-    assert privacy.theorem_4_2_printed(**setting) == pytest.approx(row["direct_as_printed"], rel=1e-9)
+    assert theorems.theorem_4_2_printed(**setting) == pytest.approx(row["direct_as_printed"], rel=1e-9)
 
 
 def test_the_corrected_direct_bound_holds_and_the_printed_one_does_not():
@@ -40,18 +40,18 @@ def test_the_corrected_direct_bound_holds_and_the_printed_one_does_not():
                     one = {"sigma": sigma, "scale": scale, "delta0": delta0}
                     claim = privacy.theorem_4_2(**one, delta=1e-5)
                     assert claim.delta == pytest.approx(1e-5)
-                    assert privacy.single_delta(**one, tau=tau, epsilon=claim.epsilon) <= 1e-5
-                    printed = privacy.theorem_4_2_printed(**one, delta=1e-5)
-                    violations += privacy.single_delta(**one, tau=tau, epsilon=printed) > 1e-5
+                    assert single_release.single_delta(**one, tau=tau, epsilon=claim.epsilon) <= 1e-5
+                    printed = theorems.theorem_4_2_printed(**one, delta=1e-5)
+                    violations += single_release.single_delta(**one, tau=tau, epsilon=printed) > 1e-5
     assert violations > 20
 
 
 def test_the_numbers_in_the_docstring_of_theorem_4_2():
     one = {"sigma": 0.5, "scale": 1.0, "delta0": 1e-8}
     assert privacy.theorem_4_2(**one, delta=1e-5).epsilon == pytest.approx(10.998, abs=5e-4)
-    printed = privacy.theorem_4_2_printed(**one, delta=1e-5)
+    printed = theorems.theorem_4_2_printed(**one, delta=1e-5)
     assert printed == pytest.approx(5.141, abs=5e-4)
-    assert privacy.single_delta(**one, tau=0.5, epsilon=printed) == pytest.approx(0.051, abs=5e-4)
+    assert single_release.single_delta(**one, tau=0.5, epsilon=printed) == pytest.approx(0.051, abs=5e-4)
 
 
 def test_delta_must_leave_room_for_delta0():
@@ -66,8 +66,8 @@ def test_delta_must_leave_room_for_delta0():
 def test_golden_theorem_4_3(row):
     setting = given(row)
     assert privacy.theorem_4_3(row["alpha"], **setting) == pytest.approx(row["eps"], rel=1e-13)
-    first = privacy.rdp_case_1(row["alpha"], **{k: setting[k] for k in ("sigma", "tau", "delta0")})
-    second = privacy.rdp_case_2(row["alpha"], sigma=setting["sigma"], scale=setting["scale"])
+    first = theorems.rdp_case_1(row["alpha"], **{k: setting[k] for k in ("sigma", "tau", "delta0")})
+    second = theorems.rdp_case_2(row["alpha"], sigma=setting["sigma"], scale=setting["scale"])
     assert [first, second] == pytest.approx([row["case1"], row["case2"]], rel=1e-13)
 
 
@@ -119,11 +119,11 @@ def test_theorem_4_3_against_quadrature_of_the_mechanism_on_a_plane():
         }
         order = 1.0 + rng.exponential(2.0)
         tau = setting["tau"]
-        second = privacy.rdp_case_2(order, sigma=setting["sigma"], scale=setting["scale"])
+        second = theorems.rdp_case_2(order, sigma=setting["sigma"], scale=setting["scale"])
         for margins in ((1.0, 0.0), (0.0, 1.0)):
             found = divergence_by_quadrature(order, setting, margins, (1.0, tau))
             assert found == pytest.approx(second, rel=1e-8)
-        first = privacy.rdp_case_1(order, **{k: setting[k] for k in ("sigma", "tau", "delta0")})
+        first = theorems.rdp_case_1(order, **{k: setting[k] for k in ("sigma", "tau", "delta0")})
         assert divergence_by_quadrature(order, setting, (0.0, 0.0), (1.0, 1.0)) == pytest.approx(first, rel=1e-8)
         smaller = divergence_by_quadrature(order, setting, (0.7, 0.0), (0.6, 0.5 * tau))  # less of everything
         assert smaller < privacy.theorem_4_3(order, **setting)
@@ -137,7 +137,7 @@ def test_neither_case_cancels_and_the_limits_are_right():
         bound = orders / (2.0 * (0.9 * sigma) ** 2) + orders / (2.0 * scale**2) * 2.0
         assert (small > 0.0).all()
         assert (small <= bound).all()
-    same = privacy.rdp_case_1(orders, sigma=2.0, tau=1.0, delta0=0.3)
+    same = theorems.rdp_case_1(orders, sigma=2.0, tau=1.0, delta0=0.3)
     assert same == pytest.approx(rdp.gaussian(orders, sigma=2.0), rel=1e-13)
 
 
@@ -149,14 +149,13 @@ def test_golden_theorem_4_4_and_the_black_boxes(row):
     """Golden bounds lose digits where a moment is 1 + 1e-7."""
     setting = {**given(row), "q": row["q"]}
     order, close = row["alpha"], {"rel": 1e-9, "abs": 3e-15}
-    assert privacy.theorem_4_4_formula(order, **setting) == pytest.approx(row["thm44_formula"], **close)
-    assert privacy.black_box_upper(order, **setting) == pytest.approx(row["zw_upper"], **close)
-    assert privacy.black_box_lower(order, **setting) == pytest.approx(row["exact"], rel=1e-12)
+    assert theorems.theorem_4_4_formula(order, **setting) == pytest.approx(row["thm44_formula"], **close)
+    assert theorems.black_box_upper(order, **setting) == pytest.approx(row["zw_upper"], **close)
     plugged = rdp.poisson_subsampled_lower(
         order, q=row["q"], rdp=lambda size: float(privacy.theorem_4_3(size, **given(row)))
     )
     assert plugged == pytest.approx(row["zw_lower"], **close)
-    last = privacy.theorem_4_4_last_order(**{k: setting[k] for k in ("q", "sigma", "tau", "scale")})
+    last = theorems.theorem_4_4_last_order(**{k: setting[k] for k in ("q", "sigma", "tau", "scale")})
     assert (order <= last) == row["thm44_conditions_hold"]
     if row["thm44_conditions_hold"]:
         assert privacy.theorem_4_4(order, **setting) == pytest.approx(row["thm44_formula"], **close)
@@ -171,7 +170,7 @@ def test_golden_theorem_4_4_and_the_black_boxes(row):
 @pytest.mark.parametrize("row", GOLDEN["fig2"], ids=lambda r: f"{r['sigma1']:g}-{r['b']:g}-{r['q']:g}-{r['alpha']}")
 def test_golden_figure_2(row):
     setting = {**given(row), "q": row["q"]}
-    assert privacy.theorem_4_4_formula(row["alpha"], **setting) == pytest.approx(row["whitebox_thm44"], rel=1e-8)
+    assert theorems.theorem_4_4_formula(row["alpha"], **setting) == pytest.approx(row["whitebox_thm44"], rel=1e-8)
 
 
 def test_the_numbers_in_the_docstring_of_theorem_4_4():
@@ -207,7 +206,7 @@ def test_every_order_up_to_the_last_satisfies_the_conditions():
         most = math.exp(-1.0 / scale) / (4.0 + math.exp(-1.0 / scale))
         setting = {"q": most * 10.0 ** rng.uniform(-3.0, 0.0), "tau": tau, "scale": scale}
         setting["sigma"] = rng.uniform(4.0, 40.0) / tau
-        last = privacy.theorem_4_4_last_order(**setting)
+        last = theorems.theorem_4_4_last_order(**setting)
         if last == 1.0:
             continue
         for order in (*np.linspace(1.0, last, 60)[1:], last):
@@ -224,7 +223,7 @@ def random_points(rng, count):
         most = math.exp(-1.0 / scale) / (4.0 + math.exp(-1.0 / scale))
         setting = {"q": most * 10.0 ** rng.uniform(-4.0, 0.0), "tau": rng.uniform(0.05, 1.0), "scale": scale}
         setting["sigma"] = math.exp(rng.uniform(math.log(4.0), math.log(100.0))) / setting["tau"]
-        last = privacy.theorem_4_4_last_order(**setting)
+        last = theorems.theorem_4_4_last_order(**setting)
         if last > 1.0:
             points += 20
             orders = 1.0 + (min(last, 2000.0 * scale, 1000.0) - 1.0) * rng.uniform(0.0, 1.0, 20)
@@ -246,7 +245,7 @@ def test_theorem_4_4_fails_outside_its_conditions():
     """At the paper's own MNIST setting it holds up to order 5 by luck and fails from order 6 on."""
     setting = {**MNIST, "q": 256 / 60000}
     orders = np.arange(2.0, 13.0)
-    formula, exact = privacy.theorem_4_4_formula(orders, **setting), privacy.exact_subsampled_rdp(orders, **setting)
+    formula, exact = theorems.theorem_4_4_formula(orders, **setting), privacy.exact_subsampled_rdp(orders, **setting)
     assert (formula[orders <= 5.0] > exact[orders <= 5.0]).all()
     assert (formula[orders >= 6.0] < 0.02 * exact[orders >= 6.0]).all()
     assert formula[4] == pytest.approx(3.9012e-4, rel=1e-4)
@@ -256,7 +255,7 @@ def test_theorem_4_4_fails_outside_its_conditions():
 def test_a_claim_that_theorem_4_4_makes_there_is_false():
     """One MNIST step: epsilon = 0.0375 by the formula; an attained pair needs more than 0.11."""
     orders = np.arange(2.0, 201.0)
-    formula = privacy.theorem_4_4_formula(orders, **MNIST, q=256 / 60000)
+    formula = theorems.theorem_4_4_formula(orders, **MNIST, q=256 / 60000)
     claimed = float(rdp.conversion_improved(orders, rdp=formula, delta=1e-5).min())
     wanted, _, true = GOLDEN["other"]["smallT"]["1"]
     assert claimed == pytest.approx(wanted, rel=1e-6)
@@ -272,11 +271,11 @@ def test_a_random_choice_averages_moments():
     """Two Gaussian mechanisms: the Rényi bound is exact, by the profile of the public mixture."""
     orders = np.array([1.5, 3.0, 20.0])
     first, second = rdp.gaussian(orders, sigma=2.0), rdp.gaussian(orders, sigma=0.7)
-    found = privacy.random_choice_rdp(orders, rdp=first, rdp_other=second, delta0=1e-3)
+    found = random_choice.random_choice_rdp(orders, rdp=first, rdp_other=second, delta0=1e-3)
     moments = 0.999 * np.exp((orders - 1.0) * first) + 1e-3 * np.exp((orders - 1.0) * second)
     assert found == pytest.approx(np.log(moments) / (orders - 1.0), rel=1e-12)
-    assert found == pytest.approx(privacy.rdp_case_1(orders, sigma=2.0, tau=0.35, delta0=1e-3), rel=1e-12)
-    huge = privacy.random_choice_rdp(1000.0, rdp=3.0, rdp_other=5.0, delta0=1e-9)
+    assert found == pytest.approx(theorems.rdp_case_1(orders, sigma=2.0, tau=0.35, delta0=1e-3), rel=1e-12)
+    huge = random_choice.random_choice_rdp(1000.0, rdp=3.0, rdp_other=5.0, delta0=1e-9)
     assert huge == pytest.approx(5.0 - 9.0 * math.log(10.0) / 999.0, rel=1e-12)
 
 
@@ -286,7 +285,7 @@ def test_the_direct_reading_of_the_example_holds():
         "delta": mechanisms.gaussian_delta(sigma=2.0, epsilon=1.5),
         "delta_other": mechanisms.gaussian_delta(sigma=0.7, epsilon=4.0),
     }
-    both, given_up = privacy.random_choice_direct(**epsilons, **deltas, delta0=1e-3)
+    both, given_up = random_choice.random_choice_direct(**epsilons, **deltas, delta0=1e-3)
     assert (both.epsilon, given_up.epsilon) == (4.0, 1.5)
     for claim in (both, given_up):
         usual = mechanisms.gaussian_delta(sigma=2.0, epsilon=claim.epsilon)

@@ -73,10 +73,12 @@ def rooms_imported(path):
 
 
 def public_functions(rooms):
+    """What a module lists in `__all__`: that is for readers. Modules without such a list are parts for their rooms."""
     for name in (m for m in TORCH_FREE if m.split(".")[1] in rooms and not m.split(".")[-1].startswith("_")):
         module = importlib.import_module(name)
-        for attribute, value in vars(module).items():
-            if not attribute.startswith("_") and getattr(value, "__module__", None) == name and callable(value):
+        for attribute in getattr(module, "__all__", ()):
+            value = getattr(module, attribute)
+            if getattr(value, "__module__", None) == name and callable(value):
                 yield f"{name}.{attribute}", value
 
 

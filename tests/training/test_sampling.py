@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from dpml.accounting import pld
+from dpml.accounting.pld import fixed_size
 from dpml.training.sampling import FixedSize, FullBatch, Poisson, cpu_generator, micro_batches, sampler
 
 
@@ -94,7 +95,7 @@ def test_fixed_size_is_another_thing():
     """Replace-one, and about twice the epsilon of Poisson sampling of the same size."""
     fixed = FixedSize(m=50).guarantees([100], n=5000, sigma=1.1, delta=1e-5)[0]
     assert (fixed.adjacency, fixed.sampling) == ("replace-one", "without replacement")
-    bounds = pld.fixed_size_epsilon_bounds(q=0.01, sigma=1.1, steps=100, delta=1e-5)
+    bounds = fixed_size.epsilon_bounds(q=0.01, sigma=1.1, steps=100, delta=1e-5)
     assert fixed == bounds.guarantee()
     poisson = Poisson(q=0.01).guarantees([100], n=5000, sigma=1.1, delta=1e-5)[0]
     assert fixed.epsilon > 1.8 * poisson.epsilon

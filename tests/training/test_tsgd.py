@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from dpml.ptr import distribution, trimmed_sum
-from dpml.ptr.claim import paper_claim
+from dpml.ptr import privacy, trimmed_sum
+from dpml.ptr.theorems import paper_claim
 from dpml.training import _light, corruption, trimming, tsgd, weights
 from dpml.training.per_example import PerExample, per_example_gradients
 from dpml.training.rules import PerExampleRule, weighted_sum
@@ -253,7 +253,7 @@ def vector(run):
 def test_the_guarantee_is_that_of_the_accountant():
     run = trained()
     spends = {name: PTR[name] for name in ("sigma", "tau", "scale", "delta0")}
-    exact = distribution.epsilon(q=0.5, **spends, steps=12, delta=1e-5)
+    exact = privacy.epsilon(q=0.5, **spends, steps=12, delta=1e-5)
     assert math.isclose(run.guarantee.epsilon, exact.epsilon, rel_tol=1e-3)
     assert run.guarantee.adjacency == "add/remove" and run.guarantee.kind == "upper bound"
     assert list(run.trace.steps) == [4, 8, 12] and (np.diff(run.trace.epsilon) > 0).all()
@@ -362,7 +362,7 @@ def test_what_the_paper_would_claim():
     assert math.isclose(claim.epsilon, 3.041, abs_tol=1e-3)
     assert claim.broken.startswith("sigma must be at least 4/tau = 8")
     low = paper_claim(**mnist, steps=5)
-    truth = distribution.epsilon_bounds(**mnist, steps=5)
+    truth = privacy.epsilon_bounds(**mnist, steps=5)
     assert low.epsilon < truth.lower, "a claim outside the conditions is false here"
     fine = paper_claim(q=1e-3, sigma=40.0, tau=0.1, scale=1.0, delta0=1e-8, steps=1, delta=0.3)
     assert fine.broken is None or fine.order > 9

@@ -21,17 +21,17 @@ import math
 
 from dpml import arguments, mechanisms, numerics
 from dpml.accounting.guarantee import Bounds
-from dpml.accounting.pld import _bracket, _pair
-from dpml.accounting.pld.compose import smallest_delta
-from dpml.accounting.pld.sampled_gaussian import ROUNDING, _out_of_range
+from dpml.accounting.pld import calibration, pairs
+from dpml.accounting.pld.lattice import bracket
+from dpml.accounting.pld.limits import LARGEST_SIGMA, ROUNDING, chance_drawn, out_of_range, smallest_delta
 
-__all__ = ["fixed_size_epsilon_bounds"]
+__all__ = ["epsilon_bounds", "noise_multiplier"]
 
 LEAST_SIGMA = 0.1
 """The least noise multiplier that is supported with sampling."""
 
 
-def fixed_size_epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bounds:
+def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bounds:
     """Return epsilon from both sides for samples of fixed size without replacement, replace-one neighbours.
 
     `q` is the fraction m/n that is drawn and `sigma` the standard deviation over the clipping norm (not over twice
@@ -52,45 +52,69 @@ def fixed_size_epsilon_bounds(*, q: float, sigma: float, steps: int, delta: floa
     steps = arguments.integer("steps", steps, 0, 10**9)
     delta = smallest_delta(delta)
     lower, upper = 0.0, 0.0
-    reached = -math.expm1(steps * math.log1p(-q)) if q < 1.0 else float(steps > 0)
-    if reached <= delta:
+    if chance_drawn(q, steps) <= delta:
         pass
     elif sigma == 0.0 or delta == 0.0:
         upper = math.inf
     elif q == 1.0:
-        upper = _fixed_size_upper_end(q, sigma, steps, delta)
+        upper = _upper_end(q, sigma, steps, delta)
         lower = upper * (1.0 - 2.0 * ROUNDING)
     else:
         _supported(q, sigma)
         try:
-            lower = _bracket.epsilon_interval([(_pair.replaced(1.0 / sigma, q), steps)], delta, 1e-4)[0]
+            lower = bracket.epsilon_interval([(pairs.replaced(1.0 / sigma, q), steps)], delta, 1e-4)[0]
         except OverflowError as error:
-            raise _out_of_range(sigma, error) from None
-        upper = _fixed_size_upper_end(q, sigma, steps, delta)
+            raise out_of_range(sigma, error) from None
+        upper = _upper_end(q, sigma, steps, delta)
     return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="replace-one", sampling="without replacement")
 
 
-def _fixed_size_upper_end(q: float, sigma: float, steps: int, delta: float) -> float:
-    """Return the upper end where there is noise and delta is below the chance of being drawn; arguments not checked.
+def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> float:
+    """Return a sigma for which `steps` steps with samples of fixed size are (epsilon, delta)-private, replace-one.
+
+    `q` is the fraction m/n that is drawn and sigma the standard deviation over the clipping norm. The upper end of
+    `epsilon_bounds` is at most the target, and within 2e-4 min(1, epsilon) of it. 0.0
+    where no noise is needed: delta >= 1 - (1 - q)^steps.
 
     Raises:
-        ValueError: if q or sigma is outside the supported range, or the tail of the loss beyond that of floats.
+        ValueError: if q is not in [0, 1], steps not an integer in [0, 1e9], epsilon not in [1e-6, 1e4] or delta not in
+            [1e-250, 1]; or if so little or so much noise would do that sigma leaves [0.1, 1e6], or the tail of the
+            loss the range of floats.
 
-    Source: as `fixed_size_epsilon_bounds`.
+    Source: definition; the epsilon is that of `epsilon_bounds`.
     """
+    q, steps, epsilon, delta = calibration.checked(q, steps, epsilon, delta)
+    if chance_drawn(q, steps) <= delta:
+        return 0.0
+
+    def spent(sigma: float) -> float:
+        return _upper_end(q, sigma, steps, delta)
+
+    if q == 1.0 or steps == 1:
+        sigma = 2.0 * calibration.exact_sigma(q, steps, epsilon, delta)
+        if q < 1.0 and not LEAST_SIGMA <= sigma <= LARGEST_SIGMA:
+            raise calibration.out_of_reach(sigma, epsilon, LEAST_SIGMA)
+        return calibration.rounded_up(sigma, spent, epsilon)
+    arguments.real("q", q, 1e-9)
+    near = 2.0 * calibration.central_limit(q, steps, epsilon, delta)
+    return calibration.least_sigma(spent, epsilon, LEAST_SIGMA, near)
+
+
+def _upper_end(q: float, sigma: float, steps: int, delta: float) -> float:
+    """The upper end where there is noise and delta is below the chance of being drawn; arguments not checked."""
     if q == 1.0:
         return mechanisms.gaussian_epsilon(sigma=sigma / 2.0 / math.sqrt(steps), delta=delta) * (1.0 + ROUNDING)
     _supported(q, sigma)
     if steps == 1:
         base = mechanisms.gaussian_epsilon(sigma=sigma / 2.0, delta=delta / q)
         return float(numerics.log1p_scaled_expm1(base, q=q)) * (1.0 + ROUNDING)
-    pair = _pair.without_replacement(_pair.gaussian(2.0 / sigma), q)
+    pair = pairs.without_replacement(pairs.gaussian(2.0 / sigma), q)
     try:
-        return _bracket.epsilon_interval([(pair, steps)], delta, 1e-4)[1]
+        return bracket.epsilon_interval([(pair, steps)], delta, 1e-4)[1]
     except OverflowError as error:
-        raise _out_of_range(sigma, error) from None
+        raise out_of_range(sigma, error) from None
 
 
 def _supported(q: float, sigma: float) -> None:
     arguments.real("q", q, 1e-9, 1.0, high_open=True)
-    arguments.real("sigma", sigma, LEAST_SIGMA, 1e6)
+    arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA)

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from dpml.accounting import amplification, composition, moments, pld, rdp
 from dpml.accounting.guarantee import Bounds, Guarantee
+from dpml.accounting.pld import fixed_size
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
 from dpml.classroom.svg import power_of_ten
@@ -169,7 +170,7 @@ def honest_figure() -> Explorer:
 
     @cache
     def fixed(steps: int) -> Bounds:
-        return pld.fixed_size_epsilon_bounds(q=Q, sigma=sigma, steps=steps, delta=DELTA)
+        return fixed_size.epsilon_bounds(q=Q, sigma=sigma, steps=steps, delta=DELTA)
 
     @cache
     def real_pair(steps: int) -> float:

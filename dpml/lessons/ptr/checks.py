@@ -26,7 +26,7 @@ from dpml.accounting import pld, rdp
 from dpml.classroom import checks, runs, verdict
 from dpml.classroom.checks import Mistake
 from dpml.lessons._mechanisms import both
-from dpml.ptr import privacy, statistics, trimmed_sum
+from dpml.ptr import privacy, renyi, single_release, statistics, theorems, trimmed_sum
 from dpml.ptr.propose_test_release import threshold
 
 # ---- Checks of items of chapter 10 that ask for a formula as a function ----
@@ -91,10 +91,10 @@ def check_ptr_rdp(answer: Any) -> None:
         return float(privacy.theorem_4_3(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
 
     def case_1(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        return float(privacy.rdp_case_1(order, sigma=sigma, tau=tau, delta0=delta0))
+        return float(theorems.rdp_case_1(order, sigma=sigma, tau=tau, delta0=delta0))
 
     def case_2(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        return float(privacy.rdp_case_2(order, sigma=sigma, scale=scale))
+        return float(theorems.rdp_case_2(order, sigma=sigma, scale=scale))
 
     def unsquared(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
         often, rarely = (math.exp(order * (order - 1) / (2 * v)) for v in (sigma**2, sigma**2 * tau))
@@ -178,7 +178,7 @@ def check_sampled_log_moment(answer: Any) -> None:
 
     def right(order: int, *, q: float, sigma: float, scale: float) -> float:
         given = {"q": q, "sigma": sigma, "tau": 0.5, "scale": scale, "delta0": 1e-12}
-        return (order - 1) * float(privacy.exact_cases(float(order), **given).case_2)
+        return (order - 1) * float(renyi.exact_cases(float(order), **given).case_2)
 
     def gaussian_only(order: int, *, q: float, sigma: float, scale: float) -> float:
         return (order - 1) * float(rdp.subsampled_gaussian(float(order), q=q, sigma=sigma))
@@ -317,7 +317,7 @@ def check_first_false_order(answer: Any) -> None:
         expected=next(
             a
             for a in range(2, 201)
-            if privacy.theorem_4_4_formula(float(a), **MNIST) < privacy.exact_subsampled_rdp(float(a), **MNIST)
+            if theorems.theorem_4_4_formula(float(a), **MNIST) < privacy.exact_subsampled_rdp(float(a), **MNIST)
         ),
         options=list(range(2, 201)),
         mistakes=[
@@ -328,7 +328,7 @@ def check_first_false_order(answer: Any) -> None:
                 "the formula is below the exact value there, but at a smaller order it already is.",
             ),
         ],
-        hint="Compare privacy.theorem_4_4_formula with privacy.exact_subsampled_rdp at orders 2, 3, 4, ...",
+        hint="Compare theorems.theorem_4_4_formula with privacy.exact_subsampled_rdp at orders 2, 3, 4, ...",
     )
 
 
@@ -337,11 +337,11 @@ def _run(kind: str) -> float:
     run = {**MNIST, "steps": 3500, "delta": DELTA}
     case_2 = {name: value for name, value in run.items() if name != "tau"}
     if kind == "moved":
-        return privacy.epsilon_by_rdp_branch_in_delta(**case_2).epsilon  # type: ignore[arg-type]
+        return renyi.epsilon_by_rdp_branch_in_delta(**case_2).epsilon  # type: ignore[arg-type]
     if kind in ("classic", "undivided"):
         orders = np.arange(2.0, 41.0)
         given = {name: value for name, value in MNIST.items() if name != "q"}
-        rdp_run = 3500 * np.asarray(privacy.exact_cases(orders, q=MNIST["q"], **given).case_2)
+        rdp_run = 3500 * np.asarray(renyi.exact_cases(orders, q=MNIST["q"], **given).case_2)
         left = DELTA - 3500 * MNIST["q"] * MNIST["delta0"]
         if kind == "undivided":
             return float(np.min(rdp.conversion_improved(orders, rdp=rdp_run * (orders - 1), delta=left)))
@@ -349,7 +349,7 @@ def _run(kind: str) -> float:
     if kind == "gaussian":
         return rdp.epsilon(q=MNIST["q"], sigma=MNIST["sigma"], steps=3500, delta=DELTA).epsilon
     if kind == "renyi":
-        return privacy.epsilon_by_rdp(**run).epsilon  # type: ignore[arg-type]
+        return renyi.epsilon_by_rdp(**run).epsilon  # type: ignore[arg-type]
     if kind == "matched":
         return privacy.matching_gaussian_sigma(**run)  # type: ignore[arg-type]
     return privacy.epsilon(**run).epsilon  # type: ignore[arg-type]
@@ -515,7 +515,9 @@ LIMIT = threshold(scale=SCALE, delta0=DELTA0)
 
 @cache
 def _epsilon() -> float:
-    return privacy.single_epsilon(sigma=SIGMA, tau=TAU / 0.5, scale=SCALE, delta0=DELTA0, delta=RELEASE_DELTA).epsilon
+    return single_release.single_epsilon(
+        sigma=SIGMA, tau=TAU / 0.5, scale=SCALE, delta0=DELTA0, delta=RELEASE_DELTA
+    ).epsilon
 
 
 @cache

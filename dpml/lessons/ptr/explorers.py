@@ -16,7 +16,7 @@ from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule
 from dpml.classroom.svg import power_of_ten
 from dpml.lessons.ptr.gradient_norms import gradient_norms
 from dpml.numerics import crossing as crossing_of
-from dpml.ptr import privacy, trimmed_sum
+from dpml.ptr import privacy, renyi, single_release, theorems, trimmed_sum
 from dpml.ptr.propose_test_release import pass_probability, threshold
 
 # ---- The explorer of chapter 10 that sets the two cases of propose-test-release side by side ----
@@ -45,7 +45,9 @@ def two_cases() -> Explorer:
 
     @cache
     def case_2_delta(sigma: float) -> NDArray[np.float64]:
-        cases = [privacy.delta_cases(sigma=sigma, tau=0.5, scale=1.0, delta0=1e-8, epsilon=float(e)) for e in EPSILONS]
+        cases = [
+            single_release.delta_cases(sigma=sigma, tau=0.5, scale=1.0, delta0=1e-8, epsilon=float(e)) for e in EPSILONS
+        ]
         return np.array([float(case.case_2) for case in cases])
 
     @cache
@@ -55,7 +57,7 @@ def two_cases() -> Explorer:
     @cache
     def case_2_epsilon(sigma: float) -> float:
         def excess(epsilon: float) -> float:
-            case = privacy.delta_cases(sigma=sigma, tau=0.5, scale=1.0, delta0=1e-8, epsilon=epsilon)
+            case = single_release.delta_cases(sigma=sigma, tau=0.5, scale=1.0, delta0=1e-8, epsilon=epsilon)
             return float(case.case_2) - 1e-5
 
         return crossing_of(excess, low=0.0, high=40.0)
@@ -167,15 +169,15 @@ def orders() -> Explorer:
         given = {"q": q, **_Setting(*PRESETS[preset])._asdict()}
         values = np.array(orders, dtype=float)
         exact = privacy.exact_subsampled_rdp(values, **given)
-        formula = privacy.theorem_4_4_formula(values, **given)
-        black_box = [privacy.black_box_upper(k, **given) for k in orders]
+        formula = theorems.theorem_4_4_formula(values, **given)
+        black_box = [theorems.black_box_upper(k, **given) for k in orders]
         return list(map(float, exact)), list(map(float, formula)), list(map(float, black_box))
 
     def draw(q: float, order: int, preset: str) -> Frame:
         exact, formula, black_box = curves(q, preset, ORDERS)
         [exact_now], [formula_now], [black_box_now] = curves(q, preset, (order,))
         sigma, tau = PRESETS[preset]
-        last = privacy.theorem_4_4_last_order(q=q, sigma=sigma, tau=tau, scale=1.0)
+        last = theorems.theorem_4_4_last_order(q=q, sigma=sigma, tau=tau, scale=1.0)
         ratio = formula_now / exact_now
         times = f"{ratio:.3g} times" if ratio >= 0.01 else f"1/{1 / ratio:,.0f} of"
         valid = order <= last
@@ -263,8 +265,8 @@ def accountants() -> Explorer:
         alone = {"q": setting["q"], "sigma": setting["sigma"]}
         return {
             "formula": _by_formula(setting, steps),
-            "renyi": privacy.epsilon_by_rdp(steps=steps, delta=DELTA, **setting).epsilon,
-            "moved": privacy.epsilon_by_rdp_branch_in_delta(steps=steps, delta=DELTA, **case_2).epsilon,
+            "renyi": renyi.epsilon_by_rdp(steps=steps, delta=DELTA, **setting).epsilon,
+            "moved": renyi.epsilon_by_rdp_branch_in_delta(steps=steps, delta=DELTA, **case_2).epsilon,
             "exact": float(privacy.epsilon_curve(steps=[steps], delta=DELTA, **setting)[0]),
             "gaussian": rdp.epsilon(steps=steps, delta=DELTA, **alone).epsilon,
         }
@@ -329,7 +331,7 @@ def _orders() -> NDArray[np.float64]:
 
 def _by_formula(setting: dict[str, Any], steps: int) -> float:
     """The formula of Theorem 4.4 at whole orders up to 200, composed and converted as for a true divergence."""
-    divergences = steps * privacy.theorem_4_4_formula(_orders(), **setting)
+    divergences = steps * theorems.theorem_4_4_formula(_orders(), **setting)
     known = np.isfinite(divergences)
     return float(np.min(rdp.conversion_improved(_orders()[known], rdp=divergences[known], delta=DELTA)))
 

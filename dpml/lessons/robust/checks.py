@@ -23,7 +23,7 @@ from dpml.accounting import pld
 from dpml.classroom import checks, verdict
 from dpml.classroom.checks import Mistake
 from dpml.classroom.verdict import NotYet, not_written, passed
-from dpml.ptr import calibrate, trimmed_sum
+from dpml.ptr import privacy, trimmed_sum
 from dpml.ptr.propose_test_release import pass_probability, threshold
 
 # ---- Checks of items 1, 2 and 4 of chapter 11: functions of the norms of a batch ----
@@ -260,7 +260,7 @@ _TEST: dict[str, Any] = {"sigma": 2.0, "tau": 0.6, "scale": 1.0, "delta0": 1e-8}
 
 @functools.cache
 def _matched() -> float:
-    return calibrate.matching_gaussian_sigma(**_TEST, **_RUN)
+    return privacy.matching_gaussian_sigma(**_TEST, **_RUN)
 
 
 def check_matched(answer: Any) -> None:

@@ -21,7 +21,7 @@ modulus has an integral of at most $N F(c)$,
 
 and the error is at most $2N/(e^{2\pi a/h} - 1)\,F(c)$ for every such a; the least over some a is taken.
 
-Nodes left out. Beyond the last node the logarithm of the integrand has a slope of at most $-y + \max(c,0)/\sigma$
+Grid left out. Beyond the last node the logarithm of the integrand has a slope of at most $-y + \max(c,0)/\sigma$
 (mirrored at the other end: $-y + \min(c,0)/\sigma$), so the terms beyond are below a geometric series; nodes of tiny
 mass inside the range are left out too, and their mass is counted.
 
@@ -52,7 +52,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.accounting.pld._pair import Array
+from dpml.accounting.pld.pairs import Array
 
 UNIT = 2.0**-53
 TAIL = 9.5
@@ -66,7 +66,7 @@ _FLAT, _LOBE = 2.56, 0.21724
 _SLACK = 1e-9  # far above the rounding of the layers
 
 
-class Nodes(NamedTuple):
+class Grid(NamedTuple):
     """Equidistant points y, log r there, and the logarithm of step times normal density."""
 
     y: Array
@@ -121,15 +121,15 @@ def quadrature_error(sigma: float, power: float, t: float, step: float) -> float
     return float((2.0 * np.exp(np.minimum(growth - (turns - t / sigma) * a, 700.0)) / -np.expm1(-turns * a)).min())
 
 
-def nodes(q: float, sigma: float, least: float, largest: float, step: float) -> Nodes:
-    """Nodes for all powers c from `least` to `largest`."""
+def grid(q: float, sigma: float, least: float, largest: float, step: float) -> Grid:
+    """Grid for all powers c from `least` to `largest`."""
     low, high = min(least, 0.0) / sigma - TAIL, max(largest, 0.0) / sigma + TAIL
     y: Array = np.asarray(np.arange(math.floor(low / step), math.ceil(high / step) + 1) * step, dtype=np.float64)
     loss: Array = np.log1p(q * np.expm1((y - 0.5 / sigma) / sigma))
-    return Nodes(y, loss, math.log(step / math.sqrt(2.0 * math.pi)) - 0.5 * y * y, step, q, sigma)
+    return Grid(y, loss, math.log(step / math.sqrt(2.0 * math.pi)) - 0.5 * y * y, step, q, sigma)
 
 
-def log_moments(at: Nodes, powers: Array) -> Array:
+def grid_moments(at: Grid, powers: Array) -> Array:
     """log F(c) at each c, without a bound of the error."""
     exponents = np.multiply.outer(powers, at.loss)
     exponents += at.log_weight
@@ -139,7 +139,7 @@ def log_moments(at: Nodes, powers: Array) -> Array:
     return found
 
 
-def tilted(at: Nodes, power: float, t: float) -> Tilted:
+def tilted(at: Grid, power: float, t: float) -> Tilted:
     """The tilted law, for frequencies up to t."""
     exponents = power * at.loss + at.log_weight
     peak = float(exponents.max())

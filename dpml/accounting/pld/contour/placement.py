@@ -1,4 +1,4 @@
-r"""Where to put the line of `_contour`: tilt and length, from a coarse look at the moments. Nothing here is a bound.
+r"""Where to put the line of `line`: tilt and length, from a coarse look at the moments. Nothing here is a bound.
 
 With $K(\mu)$ on a grid of tilts, the aliases of a line at $\lambda$ of length $\Lambda$ are, in units of
 $e^{K(\lambda) - \lambda\varepsilon}$, about
@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpml.accounting.pld import _transform
-from dpml.accounting.pld._pair import Array
-from dpml.accounting.pld._transform import Tilted
+from dpml.accounting.pld.contour import transform
+from dpml.accounting.pld.contour.transform import Tilted
+from dpml.accounting.pld.pairs import Array
 
 _SHARES = np.concatenate([[0.0, 0.02, 0.05, 0.1, 0.16], np.linspace(0.22, 1.0, 14), np.geomspace(1.0, 3.0, 9)[1:]])
 _CHOICES = slice(7, 22)  # of the shares: tilts that may be chosen
@@ -42,15 +42,15 @@ class Step(NamedTuple):
 
     def node_count(self, power: float, t: float) -> float:
         """About how many nodes `tilted` takes."""
-        return (abs(power) / self.sigma + 2.0 * _transform.TAIL) / _transform.step_for(self.sigma, power, t)
+        return (abs(power) / self.sigma + 2.0 * transform.TAIL) / transform.step_for(self.sigma, power, t)
 
     def tilted(self, power: float, t: float) -> Tilted:
         """The tilted law on nodes of its own, for frequencies up to t."""
-        step = _transform.step_for(self.sigma, power, t)
-        return _transform.tilted(_transform.nodes(self.q, self.sigma, power, power, step), power, t)
+        step = transform.step_for(self.sigma, power, t)
+        return transform.tilted(transform.grid(self.q, self.sigma, power, power, step), power, t)
 
 
-class Plan(NamedTuple):
+class Placement(NamedTuple):
     """The chosen tilt and length of a line for one epsilon."""
 
     lams: Array
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
     sides: tuple[int, ...]  # of `lams`: the mu for the aliases below and above, which the lower end needs
 
 
-class Look(NamedTuple):
+class Moments(NamedTuple):
     """Moments of one step on a grid of tilts."""
 
     lams: Array
@@ -68,29 +68,29 @@ class Look(NamedTuple):
     log_best: Array
 
 
-def look(step: Step, lam: float) -> Look | None:
+def moments_near(step: Step, lam: float) -> Moments | None:
     """Moments at tilts from 0 to three times lam; None where that would take too long or leave the range of floats."""
     lams = lam * _SHARES
     powers = 1.0 + lams if step.sign > 0.0 else -lams
     least, largest = float(powers.min()), float(powers.max())
-    width = _transform.step_for(step.sigma, least, 0.0)
-    reach = (largest - least) / step.sigma + 2.0 * _transform.TAIL
+    width = transform.step_for(step.sigma, least, 0.0)
+    reach = (largest - least) / step.sigma + 2.0 * transform.TAIL
     if reach / step.sigma > 650.0 or reach / width * len(lams) > _WORK:
         return None
-    at = _transform.nodes(step.q, step.sigma, least, largest, width)
-    moments = _transform.log_moments(at, powers)
+    at = transform.grid(step.q, step.sigma, least, largest, width)
+    moments = transform.grid_moments(at, powers)
     moments[0] = 0.0
-    return Look(lams, moments, best_constant(lams))
+    return Moments(lams, moments, best_constant(lams))
 
 
-def chernoff(seen: Look, steps: float, epsilon: float) -> tuple[float, float]:
+def chernoff(seen: Moments, steps: float, epsilon: float) -> tuple[float, float]:
     """The tilt of the least Chernoff bound on delta at epsilon, and the logarithm of the bound."""
     bounds = steps * seen.moments - seen.lams * epsilon + seen.log_best
     best = 1 + int(np.argmin(bounds[1:]))
     return float(seen.lams[best]), float(bounds[best])
 
 
-def enough(seen: Look, steps: float, log_delta: float) -> tuple[float, float]:
+def enough(seen: Moments, steps: float, log_delta: float) -> tuple[float, float]:
     """The tilt of the least Chernoff bound on epsilon at delta, and that bound."""
     bounds = (steps * seen.moments[1:] + seen.log_best[1:] - log_delta) / seen.lams[1:]
     best = int(np.argmin(bounds))
@@ -99,14 +99,14 @@ def enough(seen: Look, steps: float, log_delta: float) -> tuple[float, float]:
 
 def centred(
     step: Step, steps: float, lam: float, *, epsilon: float | None = None, log_delta: float = -math.inf
-) -> tuple[Look, float, float] | None:
+) -> tuple[Moments, float, float] | None:
     """A look, begun at lam, whose grid has the best tilt inside; that tilt and what `chernoff` or `enough` says.
 
     `enough` is asked where no epsilon is given, for delta. With both, any tilt will do that shows delta at epsilon.
     None where a look is out of reach.
     """
     for _ in range(12):
-        seen = look(step, lam)
+        seen = moments_near(step, lam)
         if seen is None:
             break
         lam, bound = enough(seen, steps, log_delta) if epsilon is None else chernoff(seen, steps, epsilon)
@@ -115,14 +115,16 @@ def centred(
     return None
 
 
-def plan(seen: Look, aims: list[tuple[float, float]], log_delta: float, accuracy: float) -> Plan | None:
+def placement_for(
+    seen: Moments, aims: list[tuple[float, float]], log_delta: float, accuracy: float
+) -> Placement | None:
     """The shortest line on which the aliases are `accuracy` of delta at each aim: a number of steps and an epsilon.
 
     None where no tilt will do.
     """
     lams = seen.lams
     gaps = np.abs(np.subtract.outer(lams[_CHOICES], lams))
-    best: Plan | None = None
+    best: Placement | None = None
     tables = []
     for steps, epsilon in aims:
         exponents = steps * seen.moments - lams * epsilon
@@ -140,7 +142,7 @@ def plan(seen: Look, aims: list[tuple[float, float]], log_delta: float, accuracy
         low, high = int(np.argmin(reach[row, :chosen])), chosen + 1 + int(np.argmin(reach[row, chosen + 1 :]))
         length = 1.02 * max(float(reach[row, low]), float(reach[row, high]))
         if length > 0.0 and (best is None or length < best.length):
-            best = Plan(lams, float(lams[chosen]), length, float(log_values[row]), (low, high))
+            best = Placement(lams, float(lams[chosen]), length, float(log_values[row]), (low, high))
     return best
 
 

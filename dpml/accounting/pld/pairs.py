@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.accounting.pld import _normal
+from dpml.accounting.pld import normal as _normal
 
 Array = NDArray[np.float64]
 Cells = Callable[[Array], tuple[Array, Array]]

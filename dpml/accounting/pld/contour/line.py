@@ -11,14 +11,14 @@ summation formula, for any length $\Lambda$ and $t_k = 2\pi k/\Lambda$, $s_k = \
     = \frac{e^{K - \lambda\varepsilon}}{\Lambda} \sum_k \frac{\varphi(t_k)^T}{s_k (s_k + 1)}\,
       e^{i t_k (T m - \varepsilon)},
 
-$K = \log E\,e^{\lambda S}$; $\varphi$ is the characteristic function of one tilted loss less m (`_transform`).
+$K = \log E\,e^{\lambda S}$; $\varphi$ is the characteristic function of one tilted loss less m (`transform`).
 The term j = 0 on the left is delta. The errors, which are added to the upper end and subtracted from the lower:
 
 - Aliases, j != 0. They are >= 0, so the upper end needs no bound of them. For the lower end, Chernoff's bound
   $\delta(x) \le c(\mu) e^{K(\mu) - \mu x}$ with $c(\mu) = \mu^\mu (1+\mu)^{-1-\mu}$ holds for all real x; with a
   $\mu < \lambda$ for j < 0 and a $\mu > \lambda$ for j > 0 the sums are geometric:
   $c(\mu) e^{K(\mu) - \mu\varepsilon}/(e^{|\mu - \lambda| \Lambda} - 1)$.
-- Truncation after k = n. For $t \ge t_{n+1}$, $|\varphi(t)| \le 1 - D$ with the D of `_transform.deficit`, and
+- Truncation after k = n. For $t \ge t_{n+1}$, $|\varphi(t)| \le 1 - D$ with the D of `transform.deficit`, and
   $\sum_{k > n} 1/|s_k (s_k+1)| \le \Lambda \min(1/t_n, \pi/(2\lambda))/(2\pi)$.
 - Quadrature, nodes left out and rounding in $\varphi$, at most e: by the mean value theorem $\varphi^T$ is wrong by at
   most $T e (|\hat\varphi| + e)^{T-1}$; and K by T e.
@@ -26,7 +26,7 @@ The term j = 0 on the left is delta. The errors, which are added to the upper en
 
 How large these are decides whether the two ends are close, never whether they hold. They are not close where the sum
 of the losses has jumps that no step smooths: few steps, or rarely drawn records with little noise. There, or where the
-work would exceed `MOST_WORK`, there is no answer (None), and the lattice of `_tilted` takes over.
+work would exceed `MOST_WORK`, there is no answer (None), and the lattice of `dpml.accounting.pld.lattice` takes over.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.accounting.pld import _contour_plan, _transform
-from dpml.accounting.pld._contour_plan import Plan, Step
-from dpml.accounting.pld._pair import Array
-from dpml.accounting.pld._transform import UNIT, Tilted
+from dpml.accounting.pld.contour import placement, transform
+from dpml.accounting.pld.contour.placement import Placement, Step
+from dpml.accounting.pld.contour.transform import UNIT, Tilted
+from dpml.accounting.pld.pairs import Array
 
 MOST_WORK = 8_000_000
 """Nodes of the line times nodes of the quadrature; more would take longer than the lattice."""
@@ -91,17 +91,17 @@ class Line(NamedTuple):
         return np.where(value > 1e-300, found, sign * math.inf)
 
 
-def line(step: Step, steps: Array, plan: Plan, accuracy: float) -> Line | None:
+def line(step: Step, steps: Array, plan: Placement, accuracy: float) -> Line | None:
     """The line of a plan for increasing numbers of steps, cut off at about `accuracy` of delta.
 
     None where that would take too long.
     """
     lam, length = plan.lam, plan.length
     power, eta = step.power(lam), 2.0 * math.pi / length
-    under = _transform.layers(step.tilted(power, 0.0), step.q, step.sigma, power)
+    under = transform.layers(step.tilted(power, 0.0), step.q, step.sigma, power)
     wanted = plan.log_value + math.log(0.3 * accuracy)
     for counts in np.split(_COUNTS, [16, 32]):
-        log_decay = np.log1p(-_transform.deficit(under, (counts + 1.0) * eta))
+        log_decay = np.log1p(-transform.deficit(under, (counts + 1.0) * eta))
         log_rest = np.log(np.minimum(1.0 / (counts * eta), math.pi / (2.0 * lam)) / math.pi)
         fine = steps[0] * log_decay + log_rest <= wanted
         if fine[-1]:
@@ -115,7 +115,7 @@ def line(step: Step, steps: Array, plan: Plan, accuracy: float) -> Line | None:
         return None
     law = step.tilted(power, top)
     k: Array = np.arange(count + 1, dtype=np.float64)
-    z, frequencies = _transform.characteristic(law, eta, count), eta * k
+    z, frequencies = transform.characteristic(law, eta, count), eta * k
     if step.sign < 0.0:
         z = z.conj()
     each = law.error + 8.0 * UNIT * k
@@ -146,5 +146,5 @@ def _alias(step: Step, steps: Array, law: Tilted, lam: float, mu: float, length:
     spare = 1e-6 + steps * (error + law.error + 8.0 * UNIT * (abs(log_moment) + abs(law.log_moment)))
     gap = abs(mu - lam) * length
     log_sum = -gap - math.log(-math.expm1(-gap))
-    constant = float(_contour_plan.best_constant(np.array(mu)))
+    constant = float(placement.best_constant(np.array(mu)))
     return steps * (log_moment - law.log_moment) + constant + log_sum + spare, lam - mu

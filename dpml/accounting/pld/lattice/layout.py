@@ -18,18 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpml.accounting.pld._pair import Array, Pair
-from dpml.accounting.pld._tilted import Window
+from dpml.accounting.pld.lattice.profile import Window
+from dpml.accounting.pld.limits import scale
+from dpml.accounting.pld.pairs import Array, Pair
 
 _LARGEST = 2**22
 
 
-def scale(epsilon: float) -> float:
-    """What a tolerance is multiplied by: tolerances are absolute for ordinary epsilon, relative for small and large."""
-    return max(min(1.0, 30.0 * epsilon), 0.03, epsilon / 100.0)
-
-
-class Look(NamedTuple):
+class CoarseLaw(NamedTuple):
     """A coarse view of a pair: losses with their masses under P, and the tails of P at every edge."""
 
     losses: Array
@@ -40,8 +36,8 @@ class Look(NamedTuple):
     atoms: tuple[float, ...]
 
 
-class Plan(NamedTuple):
-    """What `_tilted.profile` needs: window, tilts of the two tail bounds, and the range of losses of every part."""
+class Layout(NamedTuple):
+    """What `tilted_profile` needs: window, tilts of the two tail bounds, and the range of losses of every part."""
 
     window: Window
     below: float
@@ -52,37 +48,37 @@ class Plan(NamedTuple):
     cost: float  # points of the window, or of the largest lattice
 
 
-def look(pair: Pair) -> Look:
+def coarse_law(pair: Pair) -> CoarseLaw:
     """Evaluate the pair at its own points."""
     p, q = pair.cells(pair.points)
     above = np.cumsum(p[:0:-1])[::-1]
     below = np.cumsum(p[:-1])
     held = (p[1:-1] > 0.0) & (q[1:-1] > 0.0)
     log_p = np.log(p[1:-1][held])
-    return Look(log_p - np.log(q[1:-1][held]), log_p, pair.points, above, below, pair.atoms)
+    return CoarseLaw(log_p - np.log(q[1:-1][held]), log_p, pair.points, above, below, pair.atoms)
 
 
-def plan(
-    looks: list[tuple[Look, int]],
+def plan_layout(
+    laws: list[tuple[CoarseLaw, int]],
     log_delta: float | None,
     epsilon: float | None,
     tolerance: float,
     budget: float,
     slope: float = 0.0,
-) -> Plan:
-    """Plan for the epsilon at delta or the delta at epsilon, whichever is given, or for a pair of both.
+) -> Layout:
+    """Layout for the epsilon at delta or the delta at epsilon, whichever is given, or for a pair of both.
 
     `budget` is the absolute delta that truncation may cost, `slope` that of -log delta in epsilon where it is
     known to be steeper than the tilt.
     """
-    steps = float(sum(count for _, count in looks))
-    tails = [_tails(seen, budget / steps, 1e-11 / steps) for seen, _ in looks]
+    steps = float(sum(count for _, count in laws))
+    tails = [_tails(seen, budget / steps, 1e-11 / steps) for seen, _ in laws]
     span = max(top - bottom for bottom, top in tails)
     cap = 300.0 / span
     lams = np.geomspace(cap * 1e-9, cap, 140)
     grid = np.concatenate([-lams[::-1], lams, lams[-1] * np.geomspace(1.2, 8.0, 10)])
     log_mgf = np.zeros(len(grid))
-    for (seen, count), (_, top) in zip(looks, tails, strict=True):
+    for (seen, count), (_, top) in zip(laws, tails, strict=True):
         held = seen.losses <= top
         exponents = np.multiply.outer(grid, seen.losses[held]) + seen.log_masses[held]
         peak = exponents.max(axis=1)
@@ -126,17 +122,17 @@ def plan(
     low = min(low, high - 100.0 * h)
     h = max(h, (high - low) / _LARGEST, span / _LARGEST)
     size = max(10, math.ceil(math.log2((high - low) / h)))
-    gaps = [seen.atoms[-1] - seen.atoms[0] for seen, _ in looks if len(seen.atoms) > 1]
+    gaps = [seen.atoms[-1] - seen.atoms[0] for seen, _ in laws if len(seen.atoms) > 1]
     if gaps:  # atoms belong on the lattice
         h = gaps[0] / math.ceil(gaps[0] / h)
     elif span * 2.0**size < (high - low) * _LARGEST:  # use the whole window
         h = (high - low) / 2.0**size
     window = Window(h, low, 2**size, lam)
     cost = max(2.0**size, 2.0 * span / h)
-    return Plan(window, float(grid[below]), float(grid[above]), tails, guess, log_bound, cost)
+    return Layout(window, float(grid[below]), float(grid[above]), tails, guess, log_bound, cost)
 
 
-def _tails(seen: Look, above: float, below: float) -> tuple[float, float]:
+def _tails(seen: CoarseLaw, above: float, below: float) -> tuple[float, float]:
     """Losses below and above which P has at most the given masses, on the grid of the look."""
     top = int(np.searchsorted(-seen.above, -above))
     bottom = int(np.searchsorted(seen.below, below, side="right")) - 1

@@ -1,4 +1,4 @@
-r"""Epsilon and delta of many Poisson-sampled Gaussian steps from the lines of `_contour`, both directions.
+r"""Epsilon and delta of many Poisson-sampled Gaussian steps from the lines of `line`, both directions.
 
 Every end was evaluated on its safe side. None where a line is out of reach, or its two ends stay too far apart.
 """
@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.accounting import _order_search, _quick_order
-from dpml.accounting.pld import _contour_plan, _plan
-from dpml.accounting.pld._contour import Line, line
-from dpml.accounting.pld._contour_plan import Step
-from dpml.accounting.pld._pair import Array
-from dpml.accounting.pld._transform import UNIT
+from dpml.accounting import _quick_order, orders
+from dpml.accounting.pld.contour import placement
+from dpml.accounting.pld.contour.line import Line, line
+from dpml.accounting.pld.contour.placement import Step
+from dpml.accounting.pld.contour.transform import UNIT
+from dpml.accounting.pld.limits import scale
+from dpml.accounting.pld.pairs import Array
 
 ACCURACY = 1e-7
 """How close to delta the two ends of a line are meant to be, relative to delta; each end adds about this over lam."""
@@ -28,13 +29,13 @@ COARSE = 1e-2
 
 
 def both_directions(q: float, sigma: float, steps: int, delta: float, tolerance: float) -> tuple[float, float] | None:
-    """Lower and upper end of epsilon for add/remove neighbours, `tolerance` apart times `_plan.scale` of epsilon."""
+    """Lower and upper end of epsilon for add/remove neighbours, `tolerance` apart times `scale` of epsilon."""
     begun = start(q, sigma, steps, delta)
     removed = begun and epsilon_ends(Step(q, sigma, 1.0), steps, delta, *begun, tolerance)
     if removed is None:
         return None
     low, high, lam = removed
-    if holds(Step(q, sigma, -1.0), np.array([float(steps)]), delta, np.array([high]), lam).all():
+    if line_certifies(Step(q, sigma, -1.0), np.array([float(steps)]), delta, np.array([high]), lam).all():
         return low, high
     added = epsilon_ends(Step(q, sigma, -1.0), steps, delta, high, lam, tolerance)
     return (max(low, added.lower), max(high, added.upper)) if added else None
@@ -46,7 +47,7 @@ def delta_both_directions(q: float, sigma: float, steps: int, epsilon: float) ->
     if removed is None:
         return None
     low, high, lam = removed
-    if holds(Step(q, sigma, -1.0), np.array([float(steps)]), low, np.array([epsilon]), lam).all():
+    if line_certifies(Step(q, sigma, -1.0), np.array([float(steps)]), low, np.array([epsilon]), lam).all():
         return low, high
     added = delta_ends(Step(q, sigma, -1.0), steps, epsilon)
     return (max(low, added.lower), max(high, added.upper)) if added else None
@@ -54,12 +55,12 @@ def delta_both_directions(q: float, sigma: float, steps: int, epsilon: float) ->
 
 def delta_ends(step: Step, steps: int, epsilon: float) -> Ends | None:
     """Both ends of delta at epsilon in one direction."""
-    view = _contour_plan.centred(step, steps, step.sigma, epsilon=epsilon)
+    view = placement.centred(step, steps, step.sigma, epsilon=epsilon)
     if view is None or view[2] < _LOG_LEAST:
         return None
     seen, log_delta, at = view[0], view[2] - 2.0, np.array([epsilon])
     for _ in range(4):
-        plan = _contour_plan.plan(seen, [(steps, epsilon)], log_delta, ACCURACY)
+        plan = placement.placement_for(seen, [(steps, epsilon)], log_delta, ACCURACY)
         found = plan and line(step, np.array([float(steps)]), plan, ACCURACY)
         if not found:
             return None
@@ -78,15 +79,15 @@ def start(q: float, sigma: float, steps: int, delta: float) -> tuple[float, floa
     log_delta = math.log(delta)
     found = _quick_order.best(q, sigma, float(steps), -log_delta)
     if found is None:
-        lam = _order_search.guess(q, sigma, float(steps), -log_delta)
-        view = _contour_plan.centred(Step(q, sigma, 1.0), steps, lam, log_delta=log_delta)
+        lam = orders.guess(q, sigma, float(steps), -log_delta)
+        view = placement.centred(Step(q, sigma, 1.0), steps, lam, log_delta=log_delta)
         if view is None:
             return None
         found = view[2], view[1]
     return max(0.0, found[0] - 2.0 / found[1]), found[1]
 
 
-def upper_ends(found: Line, log_delta: float, guess: Array, close: Array) -> Array:
+def certified_ends(found: Line, log_delta: float, guess: Array, close: Array) -> Array:
     """Epsilons at which the line certifies delta, within about `close` of the least ones; inf where it cannot."""
     at = np.maximum(guess, 0.0)
     for _ in range(12):
@@ -105,7 +106,7 @@ def upper_ends(found: Line, log_delta: float, guess: Array, close: Array) -> Arr
     return np.where(bad, math.inf, at)
 
 
-def lower_end(found: Line, log_delta: float, upper: float, close: float) -> float:
+def refuted_below(found: Line, log_delta: float, upper: float, close: float) -> float:
     """An epsilon below `upper` that is certainly not enough, close to the largest one where that can be seen; or 0."""
     reach = close
     while reach < upper:
@@ -124,7 +125,7 @@ class Ends(NamedTuple):
 
 
 def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float, tolerance: float) -> Ends | None:
-    """Both ends of epsilon at delta, less than `tolerance` apart times `_plan.scale`; None where that is out of reach.
+    """Both ends of epsilon at delta, less than `tolerance` apart times `scale`; None where that is out of reach.
 
     `guess` is about an epsilon that holds and `lam` about the tilt of its Chernoff bound. Planned anew while
     epsilon turns out far from the one that the line was made for.
@@ -132,31 +133,31 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
     log_delta = math.log(delta)
     low, high, last = 0.0, math.inf, math.inf
     for _ in range(5):
-        seen = _contour_plan.look(step, lam)
+        seen = placement.moments_near(step, lam)
         if seen is None:
             return None
-        plan = _contour_plan.plan(seen, [(steps, guess)], log_delta, ACCURACY)
+        plan = placement.placement_for(seen, [(steps, guess)], log_delta, ACCURACY)
         found = plan and line(step, np.array([float(steps)]), plan, ACCURACY)
         if not found:
             return None
-        close = 0.02 * tolerance * _plan.scale(guess)
-        high = min(high, float(upper_ends(found, log_delta, np.array([guess]), np.array([close]))[0]))
+        close = 0.02 * tolerance * scale(guess)
+        high = min(high, float(certified_ends(found, log_delta, np.array([guess]), np.array([close]))[0]))
         if math.isinf(high):
             return None
-        low = max(low, lower_end(found, log_delta, high, close))
-        if high - low <= tolerance * _plan.scale(high):
+        low = max(low, refuted_below(found, log_delta, high, close))
+        if high - low <= tolerance * scale(high):
             return Ends(min(low, high), high, found.lam)
         if high - low > 0.5 * last:
             return None
         last = high - low
-        guess, lam = high, _contour_plan.chernoff(seen, steps, high)[0]
+        guess, lam = high, placement.chernoff(seen, steps, high)[0]
     return None
 
 
-def holds(step: Step, counts: Array, delta: float, epsilons: Array, lam: float) -> NDArray[np.bool_]:
+def line_certifies(step: Step, counts: Array, delta: float, epsilons: Array, lam: float) -> NDArray[np.bool_]:
     """Where (epsilon, delta) is certified after so many steps: by Chernoff's bound or by a line."""
     log_delta = math.log(delta)
-    view = _contour_plan.centred(step, float(counts[-1]), lam, epsilon=float(epsilons[-1]), log_delta=log_delta)
+    view = placement.centred(step, float(counts[-1]), lam, epsilon=float(epsilons[-1]), log_delta=log_delta)
     if view is None:
         return np.zeros(len(counts), dtype=np.bool_)
     seen, lam, log_bound = view
@@ -164,13 +165,13 @@ def holds(step: Step, counts: Array, delta: float, epsilons: Array, lam: float) 
     if log_bound <= log_delta:
         law = step.tilted(step.power(lam), 0.0)
         rounding = counts * law.error + 16.0 * UNIT * (1.0 + counts * abs(law.log_moment) + lam * epsilons)
-        constant = float(_contour_plan.best_constant(np.array(lam))) * (1.0 - 1e-14)
+        constant = float(placement.best_constant(np.array(lam))) * (1.0 - 1e-14)
         certified = counts * law.log_moment - lam * epsilons + constant + rounding <= log_delta
         if certified.all():
             return certified
     left = np.flatnonzero(~certified)
     aims = [(float(counts[i]), float(epsilons[i])) for i in {left[0], left[-1]}]
-    plan = _contour_plan.plan(seen, aims, min(log_bound - 2.0, log_delta), COARSE)
+    plan = placement.placement_for(seen, aims, min(log_bound - 2.0, log_delta), COARSE)
     found = plan and line(step, counts[left], plan._replace(sides=()), COARSE)  # the aliases may only help
     if found:
         certified[left] = found.log_upper(epsilons[left])[0] <= log_delta

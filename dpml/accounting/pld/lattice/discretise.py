@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpml.accounting.pld._pair import RELATIVE, Array, Pair
+from dpml.accounting.pld.pairs import RELATIVE, Array, Pair
 
 SHIFT = 4.0 * RELATIVE
 """What rounding can do to one loss: the errors of p, of q, of the edges, and of the lattice points."""
@@ -71,7 +71,7 @@ def offset(pair: Pair, h: float) -> float:
     return math.fmod(end + sign * far, h)
 
 
-def nodes(pair: Pair, h: float, place: float, low: float, high: float) -> tuple[int, int]:
+def index_range(pair: Pair, h: float, place: float, low: float, high: float) -> tuple[int, int]:
     """First and last index of a lattice that covers [low, high], with nothing to spare at a sharp end."""
     start = math.ceil((pair.low - place) / h) if pair.sharp_low else math.floor((low - place) / h) - 1
     stop = math.floor((pair.high - place) / h) if pair.sharp_high else math.ceil((high - place) / h) + 1

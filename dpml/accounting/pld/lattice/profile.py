@@ -26,7 +26,7 @@ Errors, all added to the upper and subtracted from the lower end:
   of the powers. By Parseval the law is wrong by $(\sum_k d_k^2 / N)^{1/2}$ in the Euclidean norm, and a sum of g over
   it by this times the norm of g (Cauchy and Schwarz).
 - Truncation: with mass b_i at infinite loss (`Lattice.beyond`), delta is $1 - \prod (1 - b_i)^{T_i}$ larger.
-- Rounding of masses and losses, `_discretise`: P times 1 +- `RELATIVE`, losses moved by `SHIFT`, in each step.
+- Rounding of masses and losses, `discretise`: P times 1 +- `RELATIVE`, losses moved by `SHIFT`, in each step.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpml.accounting.pld._discretise import SHIFT, Lattice
-from dpml.accounting.pld._pair import RELATIVE, Array
+from dpml.accounting.pld.lattice.discretise import SHIFT, Lattice
+from dpml.accounting.pld.pairs import RELATIVE, Array
 
 _UNIT = 2.0**-53
 
@@ -121,7 +121,7 @@ def _scaled(value: float, log_factor: float) -> float:
     return math.exp(min(700.0, math.log(value) + log_factor)) if value > 0.0 else 0.0
 
 
-def profile(parts: list[tuple[Lattice, int]], window: Window, below: float, above: float) -> Profile:
+def tilted_profile(parts: list[tuple[Lattice, int]], window: Window, below: float, above: float) -> Profile:
     """The profile of the sum; `below` < lam < `above`: tilts that give good Chernoff bounds of the two tails."""
     size, h, lam = window.size, window.h, window.lam
     unit = 8.0 * _UNIT * math.log2(size)

@@ -1,4 +1,4 @@
-"""Upper ends of epsilon for many numbers of steps: those within a factor of `SPREAD` share one line of `_contour`."""
+"""Upper ends of epsilon for many numbers of steps: those within a factor of `SPREAD` share one line of `line`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import math
 
 import numpy as np
 
-from dpml.accounting.pld import _contour_plan, _plan
-from dpml.accounting.pld._contour import Line, line
-from dpml.accounting.pld._contour_ends import both_directions, holds, start, upper_ends
-from dpml.accounting.pld._contour_plan import Step
-from dpml.accounting.pld._pair import Array
+from dpml.accounting.pld.contour import placement
+from dpml.accounting.pld.contour.ends import both_directions, certified_ends, line_certifies, start
+from dpml.accounting.pld.contour.line import Line, line
+from dpml.accounting.pld.contour.placement import Step
+from dpml.accounting.pld.limits import scale
+from dpml.accounting.pld.pairs import Array
 
 SPREAD = 3.0
 _ACCURACY = 1e-6  # relative to delta
 
 
-def curve(q: float, sigma: float, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
+def ends_on_lines(q: float, sigma: float, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
     """Number of steps -> upper end of epsilon, for those of the increasing `counts` where a line gives it.
 
-    At most `tolerance` above the truth, times `_plan.scale` of epsilon.
+    At most `tolerance` above the truth, times `scale` of epsilon.
     """
     begun = start(q, sigma, counts[-1], delta)
     ends: dict[int, float] = {}
@@ -29,7 +30,7 @@ def curve(q: float, sigma: float, counts: list[int], delta: float, tolerance: fl
     while rest:
         group = [count for count in rest if count * SPREAD >= rest[-1]]
         rest = rest[: -len(group)]
-        found, lam = _group(q, sigma, np.array(group, dtype=np.float64), delta, tolerance, lam)
+        found, lam = _on_one_line(q, sigma, np.array(group, dtype=np.float64), delta, tolerance, lam)
         for count, end in zip(group, found.tolist(), strict=True):
             if math.isinf(end):
                 alone = both_directions(q, sigma, count, delta, tolerance)
@@ -40,16 +41,18 @@ def curve(q: float, sigma: float, counts: list[int], delta: float, tolerance: fl
     return ends
 
 
-def _group(q: float, sigma: float, counts: Array, delta: float, tolerance: float, lam: float) -> tuple[Array, float]:
+def _on_one_line(
+    q: float, sigma: float, counts: Array, delta: float, tolerance: float, lam: float
+) -> tuple[Array, float]:
     """Ends, infinite where there is none within the tolerance, and the tilt of the fewest steps."""
     removed, log_delta, nothing = Step(q, sigma, 1.0), math.log(delta), np.full(len(counts), math.inf)
-    view = _contour_plan.centred(removed, float(counts[0]), lam, log_delta=log_delta)
+    view = placement.centred(removed, float(counts[0]), lam, log_delta=log_delta)
     if view is None:
         return nothing, lam
     seen, lam, fewest = view
-    other, most = _contour_plan.enough(seen, counts[-1], log_delta)
+    other, most = placement.enough(seen, counts[-1], log_delta)
     aims = [(float(counts[0]), max(0.0, fewest - 2.0 / lam)), (float(counts[-1]), max(0.0, most - 2.0 / other))]
-    plan = _contour_plan.plan(seen, aims, log_delta, _ACCURACY)
+    plan = placement.placement_for(seen, aims, log_delta, _ACCURACY)
     found = plan and line(removed, counts, plan, _ACCURACY)
     if not found:
         return nothing, lam
@@ -58,14 +61,14 @@ def _group(q: float, sigma: float, counts: Array, delta: float, tolerance: float
     ends = _tight(found, log_delta, guess, tolerance)
     fine = np.flatnonzero(np.isfinite(ends))
     if len(fine):
-        fine = fine[~holds(Step(q, sigma, -1.0), counts[fine], delta, ends[fine], found.lam)]
+        fine = fine[~line_certifies(Step(q, sigma, -1.0), counts[fine], delta, ends[fine], found.lam)]
         ends[fine] = math.inf
     return ends, lam
 
 
 def _tight(found: Line, log_delta: float, guess: Array, tolerance: float) -> Array:
-    scale = np.array([_plan.scale(float(epsilon)) for epsilon in guess])
-    ends = upper_ends(found, log_delta, guess, 0.02 * tolerance * scale)
-    below = np.where(np.isfinite(ends), ends, 0.0) - tolerance * scale
+    allowed = tolerance * np.array([scale(float(epsilon)) for epsilon in guess])
+    ends = certified_ends(found, log_delta, guess, 0.02 * allowed)
+    below = np.where(np.isfinite(ends), ends, 0.0) - allowed
     close = (below <= 0.0) | (found.log_lower(np.maximum(below, 0.0)) > log_delta)
     return np.where(close, ends, math.inf)

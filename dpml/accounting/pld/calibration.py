@@ -1,0 +1,68 @@
+"""Where a calibration looks first, and how it searches: on the safe side, close to the least noise possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dpml import arguments, mechanisms, numerics
+from dpml.accounting.pld.limits import LARGEST_SIGMA, smallest_delta
+
+
+def checked(q: float, steps: int, epsilon: float, delta: float) -> tuple[float, int, float, float]:
+    """The arguments of a calibration, in their ranges."""
+    q = arguments.probability("q", q)
+    steps = arguments.integer("steps", steps, 0, 10**9)
+    epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
+    arguments.real("delta", delta, 0.0, 1.0, low_open=True)
+    return q, steps, epsilon, smallest_delta(delta)
+
+
+def central_limit(q: float, steps: int, epsilon: float, delta: float) -> float:
+    """The sigma at which many steps, were they one Gaussian mechanism, would meet the target: where to look first.
+
+    Source: Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", Harvard Data Science Review 2020:
+    the limit has the parameter mu = q sqrt(steps (exp(1/sigma^2) - 1)).
+    """
+    mu = 1.0 / mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
+    return 1.0 / math.sqrt(math.log1p((mu / q) ** 2 / steps))
+
+
+def exact_sigma(q: float, steps: int, epsilon: float, delta: float) -> float:
+    """One step, or steps without sampling: the profile is q times a Gaussian one at a larger epsilon."""
+    base = epsilon if q == 1.0 else math.log1p(math.expm1(min(epsilon, 700.0)) / q)
+    return mechanisms.gaussian_sigma(epsilon=base, delta=min(delta / q, 1.0 - 1e-16)) * math.sqrt(steps)
+
+
+def rounded_up(sigma: float, spent: Callable[[float], float], epsilon: float) -> float:
+    """`sigma`, made larger by its rounding until epsilon is met."""
+    while spent(sigma) > epsilon:
+        sigma *= 1.0 + 1e-12
+    return sigma
+
+
+def least_sigma(spent: Callable[[float], float], epsilon: float, smallest: float, near: float) -> float:
+    """A sigma in (smallest, 1e6] whose epsilon, `spent`, is at most the target and within 1e-4 min(1, epsilon) of it.
+
+    Raises:
+        ValueError: by the name of epsilon, if there is none.
+    """
+
+    def excess(sigma: float) -> float:
+        try:
+            value = spent(sigma)
+        except ValueError as error:  # so little noise that the accountant cannot tell what it gives
+            raise ValueError(f"epsilon must be smaller, got {epsilon!r}: on the way to it {error}") from error
+        if sigma == (smallest if value <= epsilon else LARGEST_SIGMA):
+            raise out_of_reach(sigma, epsilon, smallest)
+        return value - epsilon
+
+    guess = min(max(near, smallest), LARGEST_SIGMA)
+    close = 1e-4 * min(1.0, max(epsilon, 1e-3))
+    return numerics.crossing(excess, low=smallest, high=LARGEST_SIGMA, guess=guess, close=close, width=1e-7 * guess)
+
+
+def out_of_reach(sigma: float, epsilon: float, smallest: float) -> ValueError:
+    """The refusal of a target that too little or too much noise would meet."""
+    side = "smaller" if sigma <= smallest else "larger"
+    return ValueError(f"epsilon must be {side} for sigma to lie in [{smallest:g}, 1e6], got {epsilon!r}")
