@@ -17,13 +17,11 @@ __version__ = "0.1.0"
 CHAPTERS: dict[str, tuple[str, ...]] = {
     "start": ("arguments", "numerics", "classroom"),
     "promise": ("mechanisms", "accounting", "audit", "data"),
-    "composition": ("accounting.composition", "accounting.advanced_composition", "accounting.optimal_composition"),
-    "amplification": ("accounting.amplification", "accounting.lecture_amplification"),
+    "composition": ("accounting.composition",),
+    "amplification": ("accounting.amplification",),
     "moments": (
         "accounting.moments",
         "accounting.rdp",
-        "accounting.rdp_conversion",
-        "accounting.rdp_subsampling",
         "accounting.pld",
         "command_line",
     ),

@@ -12,13 +12,47 @@ lecture's log-moment at $\lambda = a - 1$ (`dpml.accounting.moments`).
 Theorem (composition). The R of mechanisms used one after another, each chosen after seeing the outputs before it, add
 up at each order.
 
-Theorem (conversion; proved in `dpml.accounting.rdp_conversion`). An (a, R)-Rényi private mechanism is
+Theorem (conversion). An (a, R)-Rényi private mechanism is
 $(\varepsilon, \delta)$-private with the classic
 $\varepsilon = R + \log(1/\delta)/(a-1)$ and with the smaller
 
 .. math::
 
     \varepsilon = R + \log\Bigl(1 - \frac1a\Bigr) + \frac{\log(1/\delta) - \log a}{a - 1} .
+
+Proof. Let L be the loss of an output under D. The best event gives
+$\delta(\varepsilon) \le \mathbb E[\max(0, 1 - e^{\varepsilon - L})]$. For every real t,
+$\max(0, 1 - e^{-t}) \le c\, e^{(a-1)t}$ with $c = (a-1)^{a-1}/a^a$, the maximum of $(1 - e^{-t})\, e^{-(a-1)t}$, which
+lies at $e^{-t} = (a-1)/a$. Put t = L - epsilon and use $\mathbb E[e^{(a-1)L}] = e^{(a-1)D_a}$: then
+$\delta \le c\, e^{(a-1)(R - \varepsilon)}$. The classic one has 1 in the place of c.
+
+On a random sample, for any mechanism whose own curve is known. Let M have Rényi divergence at most R(l) at every
+integer order l, for its neighbours in both directions, and let the order $a \ge 2$ be an integer.
+
+Theorem (Poisson sampling, add/remove; Zhu and Wang 2019). M on a sample that holds each record independently with
+probability q has divergence at most
+
+.. math::
+
+    \frac{1}{a-1} \log\Bigl[ (1-q)^{a-1}(1 + (a-1) q) + \binom a2 q^2 (1-q)^{a-2} e^{R(2)}
+    + 3 \sum_{l=3}^a \binom al q^l (1-q)^{a-l} e^{(l-1) R(l)} \Bigr] .
+
+Without the factor 3 it is a lower bound, and for the subsampled Gaussian the exact value, if one pair of datasets
+attains R at all orders up to a. Proof: let P and Q be the outputs with and without the record x, and add no other
+records. On a sample they are $(1-q)Q + qP$ and Q; expand $E_Q[(1 - q + q P/Q)^a]$ by the binomial theorem and use
+$E_Q[(P/Q)^l] = e^{(l-1)R(l)}$.
+
+Theorem (without replacement, replace-one; Wang, Balle and Kasiviswanathan 2019). M on a uniformly random set of
+m = q n of the n records has divergence at most
+
+.. math::
+
+    \frac{1}{a-1} \log\Bigl[ 1 + q^2 \binom a2 \min\bigl(4 (e^{R(2)} - 1), 2 e^{R(2)}\bigr)
+    + 2 \sum_{j=3}^a q^j \binom aj e^{(j-1) R(j)} \Bigr] .
+
+Both are at most R(a) as well, which is returned where it is smaller: on a sample the outputs are mixtures, with the
+same weights, of outputs on neighbours and of equal outputs, and the divergence of mixtures is at most the largest one
+among the parts. The two theorems are cited, not proved here; the tests compare them with exact values.
 
 The Gaussian curves hold for the noise multiplier sigma (sensitivity 1) and for whichever neighbours the sensitivity
 was computed; all that is subsampled here is add/remove with Poisson sampling, but for `without_replacement_upper`.
@@ -27,21 +61,18 @@ was computed; all that is subsampled here is add/remove with Poisson sampling, b
 from __future__ import annotations
 
 import math
+import reprlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import gammaln
 
-from dpml import arguments
+from dpml import arguments, numerics
 from dpml.accounting import _quick_order, orders
 from dpml.accounting._positive_terms import exp_excess
 from dpml.accounting._subsampled_gaussian import Nodes, log_moments, refuse_overflow, without_noise
 from dpml.accounting.guarantee import Guarantee
-from dpml.accounting.rdp_conversion import conversion_classic, conversion_improved
-from dpml.accounting.rdp_subsampling import (
-    poisson_subsampled_lower,
-    poisson_subsampled_upper,
-    without_replacement_upper,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -207,6 +238,92 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
     return _finite(result, "sigma", sigma)
 
 
+def conversion_classic(order: ArrayLike, *, rdp: ArrayLike, delta: float) -> NDArray[np.float64]:
+    """Return epsilon = rdp + log(1/delta)/(order - 1); `order` and `rdp` broadcast. Infinite at delta = 0.
+
+    Raises:
+        ValueError: if an order is not in (1, inf), an rdp not in [0, inf), or delta not in [0, 1].
+
+    Source: Mironov, "Rényi differential privacy", CSF 2017, Proposition 3; it is the lecture's tail bound.
+    """
+    a, r, slack = _conversion(order, rdp, delta)
+    return (r + slack / (a - 1.0))[()]
+
+
+def conversion_improved(order: ArrayLike, *, rdp: ArrayLike, delta: float) -> NDArray[np.float64]:
+    """Return max(0, rdp + log(1 - 1/order) + (log(1/delta) - log(order))/(order - 1)), as proved above.
+
+    `order` and `rdp` broadcast. The formula may be negative for large orders; (0, delta)-privacy then holds. Never
+    above `conversion_classic`. Infinite at delta = 0.
+
+    Raises:
+        ValueError: if an order is not in (1, inf), an rdp not in [0, inf), or delta not in [0, 1].
+
+    Source: Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition
+    12 of arXiv:2004.00010v4.
+    """
+    a, r, slack = _conversion(order, rdp, delta)
+    return np.maximum(0.0, r + np.log1p(-1.0 / a) + (slack - np.log(a)) / (a - 1.0))[()]
+
+
+def poisson_subsampled_upper(order: int, *, q: float, rdp: Callable[[int], float]) -> float:
+    """Return an upper bound on the Rényi divergence of a mechanism on a Poisson sample, at one integer order.
+
+    Neighbours: add/remove, for the mechanism and the result. rdp(l) is called for l = 2, ..., order and must bound the
+    mechanism's divergence at order l in both directions. 0 at q = 0, rdp(order) at q = 1.
+
+    Raises:
+        ValueError: if order is not an integer in [2, 10^6], q not in [0, 1], or rdp not a function that returns
+            numbers in [0, inf).
+
+    Source: Zhu and Wang, "Poisson subsampled Rényi differential privacy", ICML 2019, the bound for general mechanisms.
+    """
+    order, q, curve = _curve_arguments(order, q, rdp)
+    factors = np.where(np.arange(2, order + 1) == 2, 1.0, 3.0)
+    return min(float(curve[-1]), _expansion(order, q, curve, factors)) if q < 1.0 else float(curve[-1])
+
+
+def poisson_subsampled_lower(order: int, *, q: float, rdp: Callable[[int], float]) -> float:
+    """Return a lower bound on the Rényi divergence of a mechanism on a Poisson sample, at one integer order.
+
+    It holds if one pair of datasets, the empty one and one record x, attains rdp(l) exactly at l = 2, ..., order, as
+    for Gaussian noise; the divergence is that of the output with x from the output without. Neighbours: add/remove.
+
+    Raises:
+        ValueError: if order is not an integer in [2, 10^6], q not in [0, 1], or rdp not a function that returns
+            numbers in [0, inf).
+
+    Source: Zhu and Wang, "Poisson subsampled Rényi differential privacy", ICML 2019, the lower bound; proved above.
+    """
+    order, q, curve = _curve_arguments(order, q, rdp)
+    return _expansion(order, q, curve, np.ones(order - 1)) if q < 1.0 else float(curve[-1])
+
+
+def without_replacement_upper(order: int, *, q: float, rdp: Callable[[int], float]) -> float:
+    """Return an upper bound on the Rényi divergence of a mechanism on a random set of q n of the n records.
+
+    Neighbours: replace-one, for the mechanism (on the sample) and the result; for Gaussian noise the sensitivity is
+    then that of a replaced record, up to twice that of a removed one. rdp(l) is called for l = 2, ..., order and must
+    bound the mechanism's divergence at order l. 0 at q = 0, rdp(order) at q = 1.
+
+    Raises:
+        ValueError: if order is not an integer in [2, 10^6], q not in [0, 1], or rdp not a function that returns
+            numbers in [0, inf).
+
+    Source: Wang, Balle and Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant",
+    AISTATS 2019, Theorem 9, without its refinement for mechanisms of finite epsilon.
+    """
+    order, q, curve = _curve_arguments(order, q, rdp)
+    if q == 0.0:
+        return 0.0
+    sizes = np.arange(2.0, order + 1.0)
+    logs = _log_binomial(order, sizes) + sizes * math.log(q) + math.log(2.0) + (sizes - 1.0) * curve
+    with np.errstate(divide="ignore"):
+        quadratic = math.log(4.0) + float(numerics.log_expm1(curve[0]))
+    logs[0] += min(0.0, quadratic - (math.log(2.0) + curve[0]))
+    return min(float(curve[-1]), _log1p_sum(logs) / (order - 1))
+
+
 def _best(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tuple[float, float]:
     """The least epsilon found and its lambda: by the quick search where it can answer."""
     found = _quick_order.best(q, sigma, steps, log_inverse_delta)
@@ -231,3 +348,49 @@ def _finite(values: NDArray[np.float64], name: str, argument: float) -> NDArray[
     if not np.isfinite(values).all():
         raise ValueError(f"{name} must keep the result within the range of floats, got {argument!r}")
     return values[()]
+
+
+def _conversion(
+    order: ArrayLike, rdp: ArrayLike, delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    a = arguments.array("order", order, low=1.0, low_open=True)
+    r = arguments.array("rdp", rdp, low=0.0)
+    try:
+        a, r = np.broadcast_arrays(a, r)
+    except ValueError:
+        raise ValueError(f"rdp must broadcast with order of shape {a.shape}, got an array of shape {r.shape}") from None
+    delta = arguments.probability("delta", delta)
+    return a, r, -math.log(delta) if delta > 0.0 else math.inf
+
+
+def _expansion(order: int, q: float, curve: NDArray[np.float64], factors: NDArray[np.float64]) -> float:
+    r"""$\log \bigl(1 + \sum_{l \ge 2} \binom al q^l (1-q)^{a-l} (c_l e^{(l-1)R(l)} - 1)\bigr) / (a - 1)$.
+
+    This is the theorem with $\sum_l \binom al q^l (1-q)^{a-l} = 1$ taken out, so that every term is >= 0.
+    """
+    if q == 0.0:
+        return 0.0
+    sizes = np.arange(2.0, order + 1.0)
+    logs = _log_binomial(order, sizes) + sizes * math.log(q) + (order - sizes) * math.log1p(-q)
+    logs += numerics.log_expm1(np.log(factors) + (sizes - 1.0) * curve)
+    return _log1p_sum(logs) / (order - 1)
+
+
+def _log_binomial(order: int, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(gammaln(order + 1.0) - gammaln(sizes + 1.0) - gammaln(order - sizes + 1.0), dtype=np.float64)
+
+
+def _log1p_sum(logs: NDArray[np.float64]) -> float:
+    """log(1 + sum of exp(logs)) without overflow; `logs` may hold -inf."""
+    top = max(0.0, float(logs.max()))
+    total = float(np.exp(logs - top).sum())
+    return math.log1p(total) if top == 0.0 else top + math.log(math.exp(-top) + total)
+
+
+def _curve_arguments(order: int, q: float, rdp: Callable[[int], float]) -> tuple[int, float, NDArray[np.float64]]:
+    order = arguments.integer("order", order, 2, 10**6)
+    q = arguments.probability("q", q)
+    if not callable(rdp):
+        raise ValueError(f"rdp must be a function of an integer order, got {reprlib.repr(rdp)}")
+    curve = [arguments.real("rdp", rdp(size), 0.0) for size in range(2, order + 1)]
+    return order, q, np.array(curve)
