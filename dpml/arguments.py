@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -24,7 +24,19 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["array", "bits", "choice", "generator", "integer", "probability", "real"]
+__all__ = [
+    "array",
+    "as_array",
+    "bits",
+    "choice",
+    "function",
+    "generator",
+    "integer",
+    "probability",
+    "real",
+    "records",
+    "whole_numbers",
+]
 
 
 def _show(value: object) -> str:
@@ -49,19 +61,28 @@ def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
 def _scalar(value: Any) -> Any:
     """The Python number in a NumPy scalar or zero-dimensional array; anything else as it is."""
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return value.item() if value.dtype.kind in "biuf" and not _masked(value) else None
+        return value.item() if as_array(value).dtype.kind in "biuf" else None
     return value
 
 
-def _masked(value: Any) -> bool:
+def _holds(value: Any, hidden: Callable[[Any], bool]) -> bool:
+    """Whether NumPy would hide what `value` is, or a part of it where it is a list or a tuple."""
+    return any(_holds(item, hidden) for item in value) if isinstance(value, list | tuple) else hidden(value)
+
+
+def _is_masked(value: Any) -> bool:
     return isinstance(value, np.ndarray) and hasattr(value, "mask")
 
 
-def _holds_what_numpy_would_hide(value: Any) -> bool:
-    """Whether a boolean or a mask would become a number, as in [0.5, True] or a list of masked arrays."""
-    if isinstance(value, list | tuple):
-        return any(_holds_what_numpy_would_hide(item) for item in value)
-    return isinstance(value, bool | np.bool_) or _masked(value)
+def as_array(value: Any) -> NDArray[Any]:
+    """Return `value` as an array of whatever type; where NumPy refuses, of type object, which nothing else here takes.
+
+    So it is for ragged lists, for objects that do not convert, and for masks, which NumPy would drop in silence.
+    """
+    try:
+        return np.asarray(None if _holds(value, _is_masked) else value)
+    except (ValueError, TypeError, RuntimeError):
+        return np.asarray(None)
 
 
 def _refuse(name: str, allowed: str, value: object) -> NoReturn:
@@ -141,6 +162,29 @@ def generator(name: str, rng: Any) -> np.random.Generator:
     return rng
 
 
+def function(name: str, value: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        ValueError: if value is not callable.
+    """
+    if not callable(value):
+        _refuse(name, "a function", value)
+
+
+def records(name: str, value: Any, n: int | None = None) -> None:
+    """Refuse anything but a list, tuple or array of records: `n` of them, or at least one.
+
+    Raises:
+        ValueError: for text, a set, a mapping, an iterator, an array without a shape or with a mask, or another number.
+    """
+    listed = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    if not listed or _is_masked(value):
+        _refuse(name, "a list, tuple or array of records", value)
+    if len(value) != n if n is not None else len(value) == 0:
+        raise ValueError(f"{name} must hold {'at least 1 record' if n is None else f'{n} records'}, got {len(value)}")
+
+
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
     """Return `value` if it is one of the strings in `options`.
 
@@ -174,10 +218,7 @@ def array(
         ValueError: for text, None, booleans, complex numbers, ragged lists, masked arrays, NaN, inf, or a wrong shape.
     """
     allowed = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
-    try:
-        raw = np.asarray(value)
-    except (ValueError, TypeError, RuntimeError):  # ragged lists; objects that refuse conversion
-        _refuse(name, allowed, value)
+    raw = as_array(value)
     if raw.dtype.kind not in "fiu" and raw.size > 0:
         _refuse(name, allowed, value)
     if ndim is not None and raw.ndim != ndim:
@@ -186,7 +227,7 @@ def array(
         _refuse(name, f"an array of shape {shape}", value)
     if raw.size < min_size:
         _refuse(name, f"an array of at least {min_size} element{'' if min_size == 1 else 's'}", value)
-    if _holds_what_numpy_would_hide(value):
+    if _holds(value, lambda item: isinstance(item, bool | np.bool_)):  # as in [0.5, True]
         _refuse(name, allowed, value)
     with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
         numbers_ = raw.astype(np.float64, copy=False)
@@ -194,8 +235,24 @@ def array(
     good &= numbers_ > low if low_open else numbers_ >= low
     good &= numbers_ < high if high_open else numbers_ <= high
     if not good.all():
-        first = numbers_.reshape(-1)[int(np.argmin(good.reshape(-1)))]
-        raise ValueError(f"{name} must be {allowed}, got an element {first.item()!r}")
+        raise ValueError(f"{name} must be {allowed}, got an element {numbers_[~good][0].item()!r}")
+    return numbers_
+
+
+def whole_numbers(
+    name: str, value: Any, *, ndim: int | None = None, min_size: int = 0, low: float = 0.0, high: float = 2.0**53
+) -> NDArray[np.float64]:
+    """Return `value` as a float64 array of whole numbers between `low` and `high`; floats are good if they are whole.
+
+    Up to 2^53, where a float still tells a count from the next. Shapes as in `array`.
+
+    Raises:
+        ValueError: for anything that `array` refuses, or a number that is not whole.
+    """
+    numbers_ = array(name, value, ndim=ndim, min_size=min_size, low=low, high=high)
+    broken = numbers_ != np.floor(numbers_)
+    if broken.any():
+        raise ValueError(f"{name} must be an array of whole numbers, got an element {numbers_[broken][0].item()!r}")
     return numbers_
 
 
@@ -205,13 +262,7 @@ def bits(name: str, value: Any) -> NDArray[np.int8]:
     Raises:
         ValueError: for anything but zeros and ones.
     """
-    allowed = "an array of zeros and ones"
-    try:
-        raw = np.asarray(value)
-    except (ValueError, TypeError, RuntimeError):
-        _refuse(name, allowed, value)
-    if _masked(value) or (isinstance(value, list | tuple) and any(_masked(item) for item in value)):
-        _refuse(name, allowed, value)
+    raw = as_array(value)
     if raw.size > 0 and (raw.dtype.kind not in "biuf" or not ((raw == 0) | (raw == 1)).all()):
-        _refuse(name, allowed, value)
+        _refuse(name, "an array of zeros and ones", value)
     return raw.astype(np.int8)

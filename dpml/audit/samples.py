@@ -32,7 +32,7 @@ refutes the claim; a bound below it proves nothing. The neighbouring relation is
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import betainccinv, betaincinv
@@ -42,7 +42,14 @@ from dpml import arguments
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Evidence", "clopper_pearson", "epsilon_lower_bound", "epsilon_lower_bound_from_scores"]
+__all__ = [
+    "Evidence",
+    "clopper_pearson",
+    "epsilon_lower_bound",
+    "epsilon_lower_bound_from_scores",
+    "lower_limit",
+    "upper_limit",
+]
 
 _MOST_THRESHOLDS = 1000  # candidates tried on the first half; more would only slow the search down
 
@@ -65,23 +72,53 @@ class Evidence(NamedTuple):
     negatives: int
 
 
-def clopper_pearson(successes: int, *, trials: int, confidence: float) -> tuple[float, float]:
-    """Return the exact two-sided confidence interval (low, high) of a success probability.
+def lower_limit(successes: ArrayLike, *, trials: int, alarm: float) -> NDArray[np.float64]:
+    """Return an exact limit that the success probability lies below with probability at most `alarm`.
+
+    One-sided, for each of the counts `successes`, in their shape; 0 where nothing succeeded. Exact for every number of
+    trials and every true probability.
+
+    Raises:
+        ValueError: if trials is not an integer >= 1, successes not whole numbers in [0, trials], or alarm not in
+            (0, 1).
+
+    Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
+    """
+    k, trials, alarm = _counted(successes, trials, alarm)
+    some = np.maximum(k, 1.0)
+    return np.where(k > 0.0, betaincinv(some, trials - some + 1.0, alarm), 0.0)[()]
+
+
+def upper_limit(successes: ArrayLike, *, trials: int, alarm: float) -> NDArray[np.float64]:
+    """Return an exact limit that the success probability lies above with probability at most `alarm`: above 0.
+
+    As `lower_limit`; 1 where every trial succeeded.
+
+    Raises:
+        ValueError: as `lower_limit`.
+
+    Source: as `lower_limit`.
+    """
+    k, trials, alarm = _counted(successes, trials, alarm)
+    some_failed = np.minimum(k, trials - 1.0)
+    return np.where(k < trials, betainccinv(some_failed + 1.0, trials - some_failed, alarm), 1.0)[()]
+
+
+def clopper_pearson(successes: ArrayLike, *, trials: int, confidence: float) -> tuple[Any, Any]:
+    """Return the exact two-sided confidence interval (low, high) of a success probability, for each of the counts.
 
     Each side is wrong with probability at most (1 - confidence)/2, so the interval with at most 1 - confidence,
     for every number of trials and every true probability.
 
     Raises:
-        ValueError: if trials is not an integer >= 1, successes not one in [0, trials], or confidence not in (0, 1).
+        ValueError: if trials is not an integer >= 1, successes not whole numbers in [0, trials], or confidence not in
+            (0, 1).
 
-    Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
+    Source: as `lower_limit`.
     """
-    trials = arguments.integer("trials", trials, 1, 2**53)
-    successes = arguments.integer("successes", successes, 0, trials)
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-    tail = (1.0 - confidence) / 2.0
-    low = 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, tail))
-    return low, float(_upper_limit(np.asarray(successes), trials, tail))
+    alarm = (1.0 - confidence) / 2.0
+    return lower_limit(successes, trials=trials, alarm=alarm), upper_limit(successes, trials=trials, alarm=alarm)
 
 
 def epsilon_lower_bound(
@@ -113,9 +150,7 @@ def epsilon_lower_bound(
     false_positives = arguments.integer("false_positives", false_positives, 0, negatives)
     delta = arguments.probability("delta", delta)
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-    bound = _bound(
-        np.asarray(positives - true_positives), positives, np.asarray(false_positives), negatives, delta, confidence
-    )
+    bound = _bound(positives - true_positives, positives, false_positives, negatives, delta, confidence)
     return Evidence(float(bound), delta, confidence, true_positives, positives, false_positives, negatives)
 
 
@@ -177,25 +212,24 @@ def _best_test(
 
 
 def _bound(
-    misses: NDArray[np.intp],
+    misses: ArrayLike,
     positives: int,
-    false_alarms: NDArray[np.intp],
+    false_alarms: ArrayLike,
     negatives: int,
     delta: float,
     confidence: float,
 ) -> NDArray[np.float64]:
     """The bound of the theorem for arrays of counts."""
-    tail = (1.0 - confidence) / 2.0
-    beta = _upper_limit(misses, positives, tail)
-    alpha = _upper_limit(false_alarms, negatives, tail)
+    alarm = (1.0 - confidence) / 2.0
+    beta = upper_limit(misses, trials=positives, alarm=alarm)
+    alpha = upper_limit(false_alarms, trials=negatives, alarm=alarm)
     first = np.log(np.maximum(1.0 - beta - delta, math.ulp(0.0))) - np.log(alpha)
     second = np.log(np.maximum(1.0 - alpha - delta, math.ulp(0.0))) - np.log(beta)
     bound: NDArray[np.float64] = np.maximum(0.0, np.maximum(first, second))
     return bound
 
 
-def _upper_limit(successes: NDArray[np.intp], trials: int, tail: float) -> NDArray[np.float64]:
-    """The one-sided Clopper-Pearson limit: wrong with probability at most `tail`; above 0, and 1 if all succeed."""
-    some_failed = np.minimum(successes, trials - 1)
-    limit = betainccinv(some_failed + 1.0, trials - some_failed, tail)
-    return np.where(successes == trials, 1.0, limit)
+def _counted(successes: ArrayLike, trials: int, alarm: float) -> tuple[NDArray[np.float64], int, float]:
+    trials = arguments.integer("trials", trials, 1, 2**53)
+    k = arguments.whole_numbers("successes", successes, high=trials)
+    return k, trials, arguments.real("alarm", alarm, 0.0, 1.0, low_open=True, high_open=True)

@@ -304,11 +304,12 @@ def paper_claim(*, q: float, sigma: float, tau: float, scale: float, delta0: flo
 
     Raises:
         ValueError: if q is not in (0, 1), sigma not in (0, inf), tau not in (0, 1], scale not in [0.01, 1e6], delta0
-            not in (0, 1/2], steps not an integer >= 1 or delta not in (0, 1).
+            not in (0, 1/2], steps not an integer in [1, 2^53] or delta not in (0, 1).
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.4; Canonne, Kamath and Steinke 2020.
     """
-    steps = arguments.integer("steps", steps, 1)
+    steps = arguments.integer("steps", steps, 1, 2**53)
+    scale = arguments.real("scale", scale, 0.01, 1e6)
     delta = arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
     given = {"q": arguments.real("q", q, 0.0, 1.0, low_open=True, high_open=True), "sigma": sigma, "tau": tau}
     orders = np.arange(2.0, min(200.0, 1e6 * scale) + 1.0)

@@ -61,6 +61,18 @@ def test_clopper_pearson_solves_its_equations():
                 assert float(1 - at_most(successes - 1, low)) == pytest.approx(tail, rel=1e-8)
 
 
+def test_limits_of_many_counts_at_once():
+    """Each side is one of the interval's; a limit is as precise at an alarm that 1 - alarm would round away."""
+    counts = np.array([[0, 1, 5], [9, 10, 3]])
+    low, high = samples.clopper_pearson(counts, trials=10, confidence=0.9)
+    one_by_one = [samples.clopper_pearson(int(k), trials=10, confidence=0.9) for k in counts.flat]
+    assert low.ravel().tolist() == [pair[0] for pair in one_by_one]
+    assert high.ravel().tolist() == [pair[1] for pair in one_by_one]
+    assert low == pytest.approx(1 - samples.upper_limit(10 - counts, trials=10, alarm=0.05))
+    assert samples.upper_limit(0, trials=7, alarm=1e-30) == pytest.approx(-math.expm1(math.log(1e-30) / 7), rel=1e-13)
+    assert samples.lower_limit(7, trials=7, alarm=1e-30) == pytest.approx(1e-30 ** (1 / 7), rel=1e-13)
+
+
 # ---- the lower bound ----
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from dpml.lessons.sparse_vector import explorers
 from dpml.pate import sparse_vector, stability
-from dpml.pate import sparse_vector_outcomes as outcomes
-from dpml.pate import sparse_vector_privacy as privacy
+from dpml.pate.sparse_vector import outcomes, privacy
 
 
 def chance(answers, bits, *, threshold, b, b2):

@@ -88,6 +88,7 @@ GOOD = {
     "n": 5,
     "successes": 3,
     "trials": 10,
+    "alarm": 0.05,
     "true_positives": 9,
     "positives": 10,
     "false_positives": 1,
@@ -161,6 +162,7 @@ GOOD_HERE |= {(f"theorem_4_2{g}", "delta0"): 1e-8 for g in ("", "_printed")}
 GOOD_HERE |= {("epsilon_by_rdp_branch_in_delta", "delta0"): 1e-8}
 ADJACENCY = {"without_replacement": "replace-one", "with_replacement": "replace-one"}
 ARRAYS = {
+    "successes",
     "value",
     "y",
     "fpr",
