@@ -60,9 +60,9 @@ def homes() -> dict[str, list[Public]]:
     offers = {module: docstrings.public(module) for module in shown}
     owner = {}
     for module, entries in offers.items():
-        own = {id(e.value) for e in entries if e.written_in == module and docstrings.is_code(e.value)}
-        others = (m for m in shown if m != module and own and own <= {id(entry.value) for entry in offers[m]})
-        owner[module] = next(others, module)
+        own = [entry.value for entry in entries if entry.written_in == module]
+        others = (m for m in shown if m != module and {*map(id, own)} <= {id(entry.value) for entry in offers[m]})
+        owner[module] = next(others, module) if any(map(docstrings.is_code, own)) else module
     kept = {m: [e for e in entries if owner.get(e.written_in, m) == m] for m, entries in offers.items()}
     return {m: kept[m] for m in sorted(shown, key=place) if owner[m] == m and (kept[m] or m.count(".") == 1)}
 
