@@ -52,7 +52,7 @@ class _Seen(NamedTuple):
     outputs: list[Any]
     where: list[laws.Cells]  # of each coordinate
     places: NDArray[np.int64]  # runs x coordinates: the cell of each output
-    counts: NDArray[np.int64]  # coordinates x cells, and a last row for all coordinates together
+    counts: NDArray[np.int64]  # coordinates x cells
 
 
 def law(
@@ -74,8 +74,8 @@ def law(
     the noise (for randomized response: what epsilon is divided by). It returns a `laws.Law`, or a list of them for an
     output that is an array. `wrong` holds mistakes with wrong laws of the same form, `also` other laws that are right.
     `neighbours` are pairs of positions of settings; where the outputs prove a larger epsilon than the setting names,
-    the message says so. There are `runs` at each setting. Numbers outside `within` count as equal: whoever cuts the
-    output there loses no privacy.
+    the message says so. There are up to `runs` at each setting, fewer for long arrays. Numbers outside `within` count
+    as equal: whoever cuts the output there loses no privacy.
 
     A right answer is refused with probability below 1e-6. Where the settings show the noise well, an answer with 0.6
     to 0.85 times the noise is refused and one with 1.5 to 4 times is told so; a test asks that of every exercise.
@@ -97,13 +97,15 @@ def law(
     outputs: list[list[Any]] = [[] for _ in given]
     for look in _LOOKS:
         for mine, setting, here in zip(outputs, given, right, strict=True):
-            mine += draw(f, setting, form=here, runs=runs // look - len(mine), rng=rng, name=name)
+            size = 1 if isinstance(here, Law) else len(here)
+            enough = min(runs, max(400, 8 * runs // size)) // look
+            mine += draw(f, setting, form=here, runs=enough - len(mine), rng=rng, name=name)
         seen = [_seen(*one, within=within) for one in zip(given, outputs, right, strict=True)]
         if all(_refuted(seen, one, mistakes) for one in (law, *also)):
             raise NotYet(f"{name} {_finding(seen, law, list(neighbours))} {_diagnosis(seen, law, mistakes)}".rstrip())
     passed(
         name,
-        f"{runs} outputs at each of {len(given)} settings follow the law that was asked for "
+        f"{sum(map(len, outputs))} outputs at {len(given)} settings follow the law that was asked for "
         "(a right answer is refused with probability below 1e-6)",
     )
 
@@ -132,21 +134,21 @@ def _seen(setting: Setting, outputs: list[Any], right: Law | Sequence[Law], *, w
     places = [laws.places(column, cells) for column, cells in zip(columns, where, strict=True)]
     width = 1 + max(map(len, where))
     counts = np.array([np.bincount(place, minlength=width) for place in places])
-    return _Seen(setting, outputs, where, np.array(places).T, np.vstack([counts, counts.sum(axis=0)]))
+    return _Seen(setting, outputs, where, np.array(places).T, counts)
 
 
 def _shares(seen: _Seen, law: Laws, noise: float = 1.0) -> NDArray[np.float64] | None:
-    """The probability of each cell of each coordinate under a law, then their mean; None for a law of another form."""
+    """The probability of each cell of each coordinate under a law; None for a law of another form."""
     parts = _parts(_given(law, seen.setting, noise))
     if len(parts) != len(seen.where):
         return None
-    pairs = {(id(p), id(w)): (p, w) for p, w in zip(parts, seen.where, strict=True)}
-    known = {}
-    for key, (part, where) in pairs.items():
-        row = laws.shares(part, where)
-        known[key] = np.pad(row, (0, seen.counts.shape[1] - len(row)))
-    shares = np.array([known[id(p), id(w)] for p, w in zip(parts, seen.where, strict=True)])
-    return np.vstack([shares, shares.mean(axis=0)])
+    rows: dict[tuple[int, int], NDArray[np.float64]] = {}
+    for part, where in zip(parts, seen.where, strict=True):
+        if (id(part), id(where)) not in rows:
+            row = np.zeros(seen.counts.shape[1])
+            row[: len(where) + 1] = laws.shares(part, where)
+            rows[id(part), id(where)] = row
+    return np.array([rows[id(part), id(where)] for part, where in zip(parts, seen.where, strict=True)])
 
 
 def _tails(count: NDArray[Any], n: Any, p: Any) -> NDArray[np.float64]:
@@ -159,15 +161,16 @@ def _tails(count: NDArray[Any], n: Any, p: Any) -> NDArray[np.float64]:
 
 def _likely(seen: list[_Seen], law: Laws, noise: float = 1.0) -> bool:
     """Whether no cell, and no range of cells from the first, comes too often or too rarely."""
-    alarm = _ALARM_CELLS / (len(_LOOKS) * sum(4 * one.counts.size for one in seen))
+    alarm = _ALARM_CELLS / (len(_LOOKS) * sum(8 * one.counts.size for one in seen))
     for one in seen:
         shares = _shares(one, law, noise)
         if shares is None:
             return False
-        n = one.counts.sum(axis=1, keepdims=True)
-        for count, share in ((one.counts, shares), (one.counts.cumsum(axis=1), shares.cumsum(axis=1))):
-            if _tails(count, n, share).min() < alarm:
-                return False
+        # Each coordinate, and all together.
+        count, share = np.vstack([one.counts, one.counts.sum(axis=0)]), np.vstack([shares, shares.mean(axis=0)])
+        n = count.sum(axis=1, keepdims=True)
+        if min(_tails(count, n, share).min(), _tails(count.cumsum(axis=1), n, share.cumsum(axis=1)).min()) < alarm:
+            return False
     return True
 
 
@@ -178,7 +181,7 @@ def _fit(seen: list[_Seen], law: Laws, noise: float = 1.0) -> float:
         shares = _shares(one, law, noise)
         if shares is None:
             return -math.inf
-        total += float((one.counts[:-1] * np.log(np.maximum(shares[:-1], 1e-300))).sum())
+        total += float((one.counts * np.log(np.maximum(shares, 1e-300))).sum())
     return total
 
 
@@ -277,9 +280,7 @@ def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
     assert shares is not None
     labels = isinstance(seen.where[0], tuple)
     count, share = (
-        (seen.counts[:-1], shares[:-1])
-        if labels
-        else (seen.counts[:-1].cumsum(axis=1)[:, :-1], shares[:-1].cumsum(axis=1)[:, :-1])
+        (seen.counts, shares) if labels else (seen.counts.cumsum(axis=1)[:, :-1], shares.cumsum(axis=1)[:, :-1])
     )
     tails = _tails(count, n, share)
     i, k = map(int, np.unravel_index(tails.argmin(), tails.shape))
@@ -300,16 +301,18 @@ def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
 
 def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> str:
     """The sentence of the law that fits: a registered mistake or the right law with other noise; or a general one."""
-    tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes]
-    # A mistake may come with noise of another size: the three that fit best are looked at more closely.
-    rough = sorted(((m, *_best(seen, m.wrong, 1.0, _ROUGH)) for m in mistakes), key=lambda row: -row[2])[:3]
-    for m, start, _ in rough:
-        tried.append((m.wrong, _refined(seen, m.wrong, start), 6.0, f"A known mistake: {m.diagnosis}"))
+    tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes if _likely(seen, m.wrong)]
     factor = _refined(seen, right, _best(seen, right, 1.0, _ROUGH)[0])
-    more = "that is private, but less is enough" if factor > 1 else "check the sensitivity and the scale"
-    if not 0.95 < factor < 1.05:
+    if not 0.95 < factor < 1.05 and _likely(seen, right, factor):
+        more = "that is private, but less is enough" if factor > 1 else "check the sensitivity and the scale"
         tried.append((right, factor, 3.0, f"Your noise is {_amount(factor)} what is needed: {more}."))
-    fitting = [(_fit(seen, law, f) - less, text) for law, f, less, text in tried if _likely(seen, law, f)]
+    if not any(noise == 1 for _, noise, _, _ in tried):
+        # A mistake may come with noise of another size: the three that fit best are looked at more closely.
+        for m, start, _ in sorted(((m, *_best(seen, m.wrong, 1.0, _ROUGH)) for m in mistakes), key=lambda r: -r[2])[:3]:
+            factor = _refined(seen, m.wrong, start)
+            if _likely(seen, m.wrong, factor):
+                tried.append((m.wrong, factor, 6.0, f"A known mistake: {m.diagnosis}"))
+    fitting = [(_fit(seen, law, noise) - less, text) for law, noise, less, text in tried]
     few = _few_values(seen)
     if few and all(Counter(one.outputs).most_common(1)[0][1] < len(one.outputs) / 4 for one in seen):
         return f"There are only {few} different values, so they are rounded: do not round."

@@ -111,7 +111,11 @@ def drawn(law: Callable[..., Any], noise: float = 1.0) -> Callable[..., Any]:
         parts = found(pickle.dumps((data, rest)))
         if isinstance(parts, Law):
             return parts.draw(rng, 1)[0]
-        return np.array([part.draw(rng, 1)[0] for part in parts])
+        groups: dict[int, list[int]] = {}
+        for i, part in enumerate(parts):
+            groups.setdefault(id(part), []).append(i)
+        drawn = {i: x for at in groups.values() for i, x in zip(at, parts[at[0]].draw(rng, len(at)), strict=True)}
+        return np.array([drawn[i] for i in range(len(parts))])
 
     return answer
 

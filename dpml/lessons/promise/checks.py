@@ -303,7 +303,7 @@ def check_randomized_response(answer: Any) -> None:
             {"bits": np.array([0, 1, 0]), "epsilon": 1.2},
             {"bits": np.array([1, 1, 0]), "epsilon": 1.2},
             {"bits": np.array([0, 1]), "epsilon": 2.5},
-            {"bits": np.repeat([0, 1], 50), "epsilon": 0.8},
+            {"bits": np.repeat([0, 1], 10), "epsilon": 0.8},
         ],
         neighbours=[(0, 1)],
         wrong=[*(Mistake(told(truth), diagnosis) for truth, diagnosis in _WRONG_TRUTH)],
