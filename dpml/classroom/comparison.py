@@ -55,8 +55,8 @@ def size_hint(came: float, want: float) -> str:
     if (came > 0) != (want > 0):
         return "has the wrong sign"
     factor = max(math.fabs(came), math.fabs(want)) / min(math.fabs(came), math.fabs(want))
-    if factor < 1.001:
-        return "is close, but not close enough: give the exact expression instead of a rounded number"
+    if factor < 1.01:
+        return "is close, but not close enough: give the exact expression or more digits instead of a rounded number"
     size = "too large" if math.fabs(came) > math.fabs(want) else "too small"
     direction = f"is {size}" if want > 0 else f"is {size} in absolute value"
     if factor < 1.1:

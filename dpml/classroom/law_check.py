@@ -18,7 +18,6 @@ fails gets the diagnosis of the law that fits it.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -205,6 +204,11 @@ def _few_values(seen: list[_Seen]) -> int:
     return 0
 
 
+def _rounded(seen: _Seen) -> bool:
+    values = np.asarray(seen.outputs, dtype=float)
+    return not _constant(seen) and np.array_equal(np.round(values, 4), values)
+
+
 def _together(seen: list[_Seen], right: Laws) -> str:
     """What moves together and should not: coordinates, or runs that follow each other."""
     rng = np.random.default_rng(_SEED)
@@ -313,8 +317,7 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> s
             if _likely(seen, m.wrong, factor):
                 tried.append((m.wrong, factor, 6.0, f"A known mistake: {m.diagnosis}"))
     fitting = [(_fit(seen, law, noise) - less, text) for law, noise, less, text in tried]
-    few = _few_values(seen)
-    if few and all(Counter(one.outputs).most_common(1)[0][1] < len(one.outputs) / 4 for one in seen):
+    if (few := _few_values(seen)) and all(_rounded(one) for one in seen):
         return f"There are only {few} different values, so they are rounded: do not round."
     if fitting:
         return max(fitting, key=lambda pair: pair[0])[1]

@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 Cells = NDArray[np.float64] | tuple[Any, ...]  # the edges of intervals, or labels; one more cell holds all the rest
 
-_DRAWS = 100_000  # of a law that is known by its draws alone
+_DRAWS = 20_000  # of a law that is known by its draws alone
 
 
 class Law(NamedTuple):
