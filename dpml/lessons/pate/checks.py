@@ -1,8 +1,4 @@
-"""The checks of the exercises of chapter 06, PATE: one name for each question.
-
-items 1 to 4    pate_votes        the loser's chance, the loss of the printed noise, a worse case, the right noise
-items 5 and 6   pate_mechanisms   a private label, and one that may be withheld
-items 7 to 10   pate_student      how many labels, the moment of these votes, what may be told, why
+"""The checks of the exercises of chapter 06, PATE, in the order of its items.
 
 Neighbours differ in one replaced record, which moves one vote of each question. Noise is in votes.
 """
@@ -15,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from dpml.classroom import checks
+from dpml import mechanisms
+from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake
+from dpml.classroom.laws import Law
 from dpml.mechanisms import gaussian_epsilon
 from dpml.pate import laplace_votes, student, voting
-
-# ---- Checks of items of chapter 06 about one vote: who wins, what it betrays, and which noise it needs ----
 
 
 def check_upset(answer: Any) -> None:
@@ -162,126 +158,125 @@ def check_worse_votes(answer: Any) -> None:
             Mistake(
                 both_ways,
                 "adds a vote. A record that is replaced moves one: the number of teachers stays the same.",
+                example=([0, 20], [1, 20]),
             ),
-            Mistake(two_moved, "moves more than one vote. One record is in one shard and moves one vote."),
+            Mistake(
+                two_moved,
+                "moves more than one vote. One record is in one shard and moves one vote.",
+                example=([5, 15], [0, 20]),
+            ),
         ],
     )
 
 
-# ---- Checks of the items of chapter 06 that ask for a mechanism: a private label, and one that may be withheld ----
-
-
-# Votes of two classes and of three; the pairs are neighbours: one vote has moved.
-_PAIRS = [
-    (np.array([1, 1]), np.array([0, 2])),
-    (np.array([1, 1, 1]), np.array([0, 2, 1])),
-]
-_CONFIDENT_PAIRS = [
-    (np.array([1, 1]), np.array([0, 2])),
-    (np.array([12, 0]), np.array([11, 1])),
-]
-
-
 def check_release_label(answer: Any) -> None:
     """A noisy argmax that is epsilon-DP when one vote moves, with no more noise than needed."""
-    epsilon = 1.0
 
-    def release(counts: Any, rng: np.random.Generator, *, scale: float = 2.0 / epsilon) -> int:
-        return int(np.argmax(counts + rng.laplace(scale=scale, size=len(counts))))
+    def vote(counts: Any, *, epsilon: float, noise: float = 1.0) -> Law:
+        return _labels(voting.argmax_probabilities(counts, scale=2 * noise / epsilon))
 
-    def one_noise(counts: Any, rng: np.random.Generator) -> int:
-        return int(np.argmax(counts + rng.laplace(scale=2.0 / epsilon)))
+    def exponential(counts: Any, *, epsilon: float, noise: float = 1.0) -> Law:
+        return _labels(mechanisms.exponential_probabilities(counts, epsilon=epsilon / noise))
 
-    def on_the_leader(counts: Any, rng: np.random.Generator) -> int:
-        noisy = np.array(counts, dtype=float)
-        noisy[np.argmax(noisy)] += rng.laplace(scale=2.0 / epsilon)
-        return int(np.argmax(noisy))
+    def on_the_leader(counts: Any, *, epsilon: float, noise: float = 1.0) -> Law:
+        second, leader = np.argsort(counts, kind="stable")[-2:]
+        stays = 1 - math.exp(-(counts[leader] - counts[second]) * epsilon / (2 * noise)) / 2
+        return laws.discrete({int(leader): stays, int(second): 1 - stays})
 
-    def asks(counts: Any, rng: np.random.Generator) -> Any:
-        return answer(counts, epsilon=epsilon, rng=rng)
-
-    checks.mechanism(
-        asks if callable(answer) else answer,
+    checks.law(
+        answer,
         name="release_label",
-        reference=release,
-        neighbours=_PAIRS,
-        epsilon=epsilon,
-        trials=12_000,
-        mistakes=[
+        law=vote,
+        also=[exponential],
+        settings=[
+            {"counts": np.array([1, 1]), "epsilon": 0.8},
+            {"counts": np.array([0, 2]), "epsilon": 0.8},
+            {"counts": np.array([4, 0]), "epsilon": 0.8},
+            {"counts": np.array([3, 8, 3, 5]), "epsilon": 0.5},
+            {"counts": np.array([20, 21, 19]), "epsilon": 3.0},
+        ],
+        neighbours=[(0, 1)],
+        runs=6000,
+        wrong=[
             Mistake(
-                lambda counts, rng: int(np.argmax(counts)),
-                "the winner is released without noise. If one vote decides, it is told.",
+                lambda counts, **_: laws.certain(int(np.argmax(counts))),
+                "the winner is released without noise, or with the same noise on every count. If one vote decides, it "
+                "is told.",
             ),
             Mistake(
-                lambda counts, rng: release(counts, rng, scale=1.0 / epsilon),
+                lambda counts, *, epsilon, noise=1.0: vote(counts, epsilon=2 * epsilon, noise=noise),
                 "the noise is for one count that changes. A vote that moves changes two counts.",
             ),
             Mistake(
-                lambda counts, rng: release(counts, rng, scale=0.5 * epsilon),
+                lambda counts, *, epsilon, noise=1.0: vote(counts, epsilon=4 / epsilon, noise=noise),
                 "the scale is epsilon over 2, not 2 over epsilon.",
             ),
-            Mistake(one_noise, "the same noise on every count leaves the winner as it was: each count needs its own."),
             Mistake(on_the_leader, "only the leading count gets noise. Who leads is what must be hidden."),
             Mistake(
-                lambda counts, rng: int(rng.integers(len(counts))),
+                lambda counts, **_: _labels(np.full(len(counts), 1 / len(counts))),
                 "the label is drawn without a look at the votes.",
             ),
         ],
     )
 
 
+def _labels(probabilities: Any) -> Law:
+    return laws.discrete(dict(enumerate(np.asarray(probabilities).tolist())))
+
+
 def check_confident_label(answer: Any) -> None:
     """A label or -1: the largest count plus noise against a threshold, then a noisy argmax; epsilon-DP in all."""
-    epsilon, threshold = 2.0, 2.0
 
-    def release(
-        counts: Any, rng: np.random.Generator, *, test: float = 2.0 / epsilon, vote: float = 4.0 / epsilon
-    ) -> int:
-        if np.max(counts) + rng.laplace(scale=test) < threshold:
-            return -1
-        return int(np.argmax(counts + rng.laplace(scale=vote, size=len(counts))))
+    def release(counts: Any, *, threshold: float, test: float, vote: float) -> Law:
+        """A test and a vote with Laplace noise of these scales; 0 is no noise."""
+        above = float(np.max(counts)) - threshold
+        passes = 1 - math.exp(-abs(above) / test) / 2 if test else 1.0
+        asked = passes if above >= 0 else 1 - passes
+        labels = voting.argmax_probabilities(counts, scale=vote) if vote else np.eye(len(counts))[np.argmax(counts)]
+        return laws.discrete({-1: 1 - asked} | {k: asked * p for k, p in enumerate(labels.tolist())})
 
-    def silent_test(counts: Any, rng: np.random.Generator) -> int:
-        if np.max(counts) < threshold:
-            return -1
-        return int(np.argmax(counts + rng.laplace(scale=4.0 / epsilon, size=len(counts))))
+    def with_scales(test: float, vote: float) -> Any:
+        def law(counts: Any, *, threshold: float, epsilon: float, noise: float = 1.0) -> Law:
+            return release(counts, threshold=threshold, test=test * noise / epsilon, vote=vote * noise / epsilon)
 
-    def bare_winner(counts: Any, rng: np.random.Generator) -> int:
-        return -1 if np.max(counts) + rng.laplace(scale=2.0 / epsilon) < threshold else int(np.argmax(counts))
+        return law
 
-    def asks(counts: Any, rng: np.random.Generator) -> Any:
-        return answer(counts, threshold=threshold, epsilon=epsilon, rng=rng)
-
-    checks.mechanism(
-        asks if callable(answer) else answer,
+    checks.law(
+        answer,
         name="confident_label",
-        reference=release,
-        neighbours=_CONFIDENT_PAIRS,
-        epsilon=epsilon,
-        trials=12_000,
-        mistakes=[
+        law=with_scales(2.0, 4.0),
+        settings=[
+            {"counts": np.array([1, 1]), "threshold": 2.0, "epsilon": 2.0},
+            {"counts": np.array([0, 2]), "threshold": 2.0, "epsilon": 2.0},
+            {"counts": np.array([12, 0]), "threshold": 11.0, "epsilon": 1.0},
+            {"counts": np.array([3, 3, 6, 0]), "threshold": 8.0, "epsilon": 1.0},
+            {"counts": np.array([40, 38, 39]), "threshold": 39.0, "epsilon": 5.0},
+        ],
+        neighbours=[(0, 1)],
+        runs=6000,
+        wrong=[
             Mistake(
-                silent_test,
+                with_scales(0.0, 4.0),
                 "the test has no noise. Whether the question is answered then tells how many votes the leader has.",
             ),
             Mistake(
-                bare_winner,
+                with_scales(2.0, 0.0),
                 "the winner is released without noise once the test is passed. A large count is no clear winner.",
             ),
             Mistake(
-                lambda counts, rng: release(counts, rng, test=1.0 / epsilon, vote=2.0 / epsilon),
+                with_scales(1.0, 2.0),
                 "the test and the vote each spend all of epsilon. Together they cost the sum.",
             ),
+            Mistake(with_scales(1.0, 4.0), "the test spends all of epsilon, and the vote half of it on top."),
+            Mistake(with_scales(2.0, 2.0), "the vote spends all of epsilon, and the test half of it on top."),
             Mistake(
-                lambda counts, rng: int(np.argmax(counts + rng.laplace(scale=4.0 / epsilon, size=len(counts)))),
+                lambda counts, *, threshold, epsilon, noise=1.0: release(
+                    counts, threshold=-math.inf, test=0.0, vote=4 * noise / epsilon
+                ),
                 "the question is always answered: the test is missing.",
             ),
-            Mistake(lambda counts, rng: -1, "no question is ever answered."),
         ],
     )
-
-
-# ---- Checks of items of chapter 06 about the student: how many labels, these votes, what may be told, and why ----
 
 
 _SIGMA, _BUDGET, _DELTA = 40.0, 2.0, 1e-5
@@ -342,10 +337,6 @@ def check_moment(answer: Any) -> None:
         worst = any_votes(lam, scale)
         return min(worst, these_votes(q, lam, scale)) if holds(q, scale) else worst
 
-    def unconditional(*, q: float, lam: float, scale: float) -> float:
-        inside = 1 - math.exp(2 / scale) * q
-        return min(any_votes(lam, scale), these_votes(q, lam, scale)) if inside > 0 else any_votes(lam, scale)
-
     checks.function(
         answer,
         name="moment",
@@ -356,8 +347,6 @@ def check_moment(answer: Any) -> None:
                 (1e-4, 8, 20.0),
                 (0.01, 2, 20.0),
                 (0.2, 8, 1.0),
-                (0.13, 0.5, 1.0),
-                (0.13, 20, 1.0),
                 (0.4, 4, 10.0),
                 (0.46, 8, 20.0),
                 (0.1, 100, 5.0),
@@ -371,13 +360,14 @@ def check_moment(answer: Any) -> None:
                 lambda *, q, lam, scale: (
                     these_votes(q, lam, scale) if math.exp(2 / scale) * q < 1 else any_votes(lam, scale)
                 ),
-                "the bound for these votes is used wherever it can be computed. It holds under the condition on q "
-                "only, and the other bound may be smaller.",
+                "the bound for these votes is used wherever it can be computed, also where the other bound is the "
+                "smaller one.",
             ),
             Mistake(
-                unconditional,
-                "beyond the condition on q the first formula still gives a number as long as 1 - e^(2/b) q is above "
-                "zero. That number is no bound.",
+                lambda *, q, lam, scale: (
+                    max(any_votes(lam, scale), these_votes(q, lam, scale)) if holds(q, scale) else any_votes(lam, scale)
+                ),
+                "this is the larger of the two bounds. Both hold, so the smaller one may be used.",
             ),
             Mistake(
                 lambda *, q, lam, scale: these_votes(q, lam, scale) if holds(q, scale) else any_votes(lam, scale),
@@ -390,12 +380,6 @@ def check_moment(answer: Any) -> None:
             Mistake(
                 lambda *, q, lam, scale: lam * (lam + 1) / (2 * scale**2),
                 "this is the bound for a mechanism that is (1/b)-DP. One vote moves two counts.",
-            ),
-            Mistake(
-                lambda *, q, lam, scale: (
-                    max(any_votes(lam, scale), these_votes(q, lam, scale)) if holds(q, scale) else any_votes(lam, scale)
-                ),
-                "this is the larger of the two bounds. Both hold, so the smaller one may be used.",
             ),
         ],
         hint="Where q reaches 1/(1 + e^(2/b)) only the bound for any votes is left.",
