@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,8 +64,13 @@ def homes() -> dict[str, list[Public]]:
         own = [entry.value for entry in entries if entry.written_in == module]
         others = (m for m in shown if m != module and {*map(id, own)} <= {id(entry.value) for entry in offers[m]})
         owner[module] = next(others, module) if any(map(docstrings.is_code, own)) else module
-    kept = {m: [e for e in entries if owner.get(e.written_in, m) == m] for m, entries in offers.items()}
+    kept = {m: by_file([e for e in entries if owner.get(e.written_in, m) == m]) for m, entries in offers.items()}
     return {m: kept[m] for m in sorted(shown, key=place) if owner[m] == m and (kept[m] or m.count(".") == 1)}
+
+
+def by_file(entries: list[Public]) -> list[Public]:
+    files = [entry.written_in for entry in entries]
+    return sorted(entries, key=lambda entry: files.index(entry.written_in))
 
 
 def link(name: str, *, module: str = "") -> str:
@@ -188,6 +194,12 @@ def pages_of_chapter(slug: str) -> tuple[str, str]:
     return chapter, exercises
 
 
+def title(page: str) -> str:
+    """The first line of a notebook, whose link a heading cannot look up."""
+    notebook = json.loads((ROOT / f"{page[1:]}.ipynb").read_text(encoding="utf-8"))
+    return str(notebook["cells"][0]["source"][0]).strip("# \n")
+
+
 def chapter(module: str) -> str:
     """A link to the chapter that teaches a module, or ''."""
     page = pages_of_chapter(chapter_of(module))[0]
@@ -217,7 +229,8 @@ def map_of_modules() -> str:
     for slug in dpml.CHAPTERS:
         taught = [module for module, entries in homes().items() if entries and chapter_of(module) == slug]
         rows = [[concept(m), link(m.removeprefix("dpml.")), "; ".join(works(m))] for m in taught]
-        parts += [f"## {{doc}}`{pages_of_chapter(slug)[0]}`", table(["What it holds", "Module", "Source"], rows)]
+        page = pages_of_chapter(slug)[0]
+        parts += [f"## {{doc}}`{title(page)} <{page}>`", table(["What it holds", "Module", "Source"], rows)]
     return "\n\n".join(parts)
 
 
@@ -306,10 +319,13 @@ def write(app: Sphinx, config: Config) -> None:
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
     rooms = [module for module in homes() if module.count(".") == 1]
-    below = {page_of(module): [name for name in homes() if name.startswith(f"{module}.")] for module in homes()}
-    below |= {page_of(module): [] for module in homes() if module not in rooms}  # two levels are enough
-    for page, modules in {INDEX: rooms, **below}.items():
-        contents[page] = Document(page, [TocTree([FileItem(page_of(name)) for name in modules])] if modules else [])
+    contents[INDEX] = Document(INDEX, [TocTree([FileItem(page_of(room)) for room in rooms])])
+    for room in rooms:
+        below = [module for module in homes() if module.startswith(f"{room}.")]
+        trees = [TocTree([FileItem(page_of(module)) for module in below])] if below else []
+        contents[page_of(room)] = Document(page_of(room), trees)
+        for module in below:
+            contents[page_of(module)] = Document(page_of(module), title=f"`{module.removeprefix(f'{room}.')}`")
     config.exclude_patterns = [name for name in config.exclude_patterns if not name.startswith("book/api/")]
 
 
