@@ -98,9 +98,13 @@ def label_budget() -> Explorer:
     grid = np.geomspace(10, 5000, 41)
     delta = 1e-5
 
+    @functools.cache
+    def for_one(epsilon: float) -> float:
+        return gaussian_sigma(epsilon=epsilon, delta=delta)
+
     def lead_needed(queries: float, epsilon: float, teachers: float) -> float:
         """The share of the votes by which the winner must lead for two standard deviations of the noisy difference."""
-        sigma = math.sqrt(2 * queries) * gaussian_sigma(epsilon=epsilon, delta=delta)
+        sigma = math.sqrt(2 * queries) * for_one(epsilon)
         return 2 * math.sqrt(2) * sigma / teachers
 
     def draw(queries: int, epsilon: float, teachers: str) -> Frame:
@@ -108,7 +112,7 @@ def label_budget() -> Explorer:
         curve = [lead_needed(float(n), epsilon, number) for n in grid]
         here = lead_needed(queries, epsilon, number)
         sigma = here * number / (2 * math.sqrt(2))
-        most = int(((number / (2 * math.sqrt(2) * gaussian_sigma(epsilon=epsilon, delta=delta))) ** 2) / 2)
+        most = int(((number / (2 * math.sqrt(2) * for_one(epsilon))) ** 2) / 2)
 
         if here > 1:
             title = f"{queries} labels at ε = {epsilon:g}: even {number} equal votes of {number} drown in the noise."

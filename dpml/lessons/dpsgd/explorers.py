@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpml.accounting import pld
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Axes, Axis, Frame, Line, Mark, Points, Role
-from dpml.lessons.dpsgd import runs
+from dpml.data import recorded
 
 _CLOUDS: dict[str, NDArray[np.float64]] = {
     # Ten gradients in the plane: much alike; one far larger than the others; a small group against a large one.
@@ -129,54 +129,60 @@ def noise_and_batch() -> Explorer:
     The batches are Poisson samples of the 10,000 images that come with the course; the accuracy lies on the straight
     line between the recorded noise multipliers.
     """
+    runs = _runs("sweep", "sigma", "batch")
+    sigmas, batches = (sorted(set(places)) for places in zip(*runs, strict=True))
+    some = runs[sigmas[0], batches[0]]
+    n, steps = some[0]["n"], some[0]["steps"]
     grid = np.geomspace(0.5, 5.0, 25)
 
     over = {50: 0.095, 250: 0.55, 1000: 2.5}  # heights of the labels at the right end, clear of every line
     beside = {50: 51.0, 250: 68.0, 1000: 81.5}
 
     @functools.cache
-    def curve(batch: int) -> tuple[float, ...]:
-        return tuple(_epsilon(float(sigma), batch) for sigma in grid)
+    def spent(sigma: float, batch: int) -> float:
+        return pld.epsilon(q=batch / n, sigma=sigma, steps=steps, delta=1e-5).epsilon
 
+    @functools.cache
+    def curve(batch: int) -> tuple[float, ...]:
+        return tuple(spent(float(sigma), batch) for sigma in grid)
+
+    @functools.cache
     def accuracy(sigma: float, batch: int) -> tuple[float, float]:
-        means, spreads = zip(*(runs.SWEEP[s, batch] for s in runs.SIGMAS), strict=True)
-        return 100 * _between(sigma, runs.SIGMAS, means), 100 * _between(sigma, runs.SIGMAS, spreads)
+        means, spreads = zip(*(_accuracy(runs[s, batch]) for s in sigmas), strict=True)
+        return _between(sigma, sigmas, means), _between(sigma, sigmas, spreads)
 
     def draw(sigma: float, size: str) -> Frame:
         batch = int(size)
-        epsilon, (percent, spread) = _epsilon(sigma, batch), accuracy(sigma, batch)
-        others = [b for b in runs.BATCHES if b != batch]
-        lines = {b: [accuracy(s, b)[0] for s in runs.SIGMAS] for b in runs.BATCHES}
-        rows = [
-            [f"{s:g}", *(f"{_epsilon(s, b):.3g} / {accuracy(s, b)[0]:.1f} %" for b in runs.BATCHES)]
-            for s in runs.SIGMAS
-        ]
+        epsilon, (percent, spread) = spent(sigma, batch), accuracy(sigma, batch)
+        others = [b for b in batches if b != batch]
+        lines = {b: [accuracy(s, b)[0] for s in sigmas] for b in batches}
+        rows = [[f"{s:g}", *(f"{spent(s, b):.3g} / {accuracy(s, b)[0]:.1f} %" for b in batches)] for s in sigmas]
         return Frame(
             title=(
-                f"σ = {sigma:.3g}, batches of B = {batch:,}: ε = {epsilon:.3g} after {runs.SWEEP_STEPS} steps, "
+                f"σ = {sigma:.3g}, batches of B = {batch:,}: ε = {epsilon:.3g} after {steps} steps, "
                 f"{percent:.1f} % accurate."
             ),
             marks=[
                 *(_labelled(grid, curve(b), "muted", b, over[b]) for b in others),
                 _labelled(grid, curve(batch), "guarantee", batch, over[batch]),
                 Points([sigma], [epsilon], "D"),
-                *(_labelled(runs.SIGMAS, lines[b], "muted", b, beside[b], panel=1) for b in others),
-                _labelled(runs.SIGMAS, lines[batch], "measured", batch, beside[batch], panel=1),
+                *(_labelled(sigmas, lines[b], "muted", b, beside[b], panel=1) for b in others),
+                _labelled(sigmas, lines[batch], "measured", batch, beside[batch], panel=1),
                 Points([sigma], [percent], "D", panel=1),
             ],
             readout=(
-                f"q = {batch / runs.EXAMPLES:g}, δ = 1e-5: ε at most {epsilon:.4g}. Accuracy {percent:.1f} ± "
-                f"{spread:.1f} % over {runs.SEEDS} seeds. Noise on the mean gradient: {sigma / batch:.3g} times C."
+                f"q = {batch / n:g}, δ = 1e-5: ε at most {epsilon:.4g}. Accuracy {percent:.1f} ± "
+                f"{spread:.1f} % over {len(some)} seeds. Noise on the mean gradient: {sigma / batch:.3g} times C."
             ),
-            table=(["σ", *(f"batches of {b}: ε / accuracy" for b in runs.BATCHES)], rows),
+            table=(["σ", *(f"batches of {b}: ε / accuracy" for b in batches)], rows),
         )
 
     return Explorer(
         "noise-and-batch",
         draw=draw,
         controls=[
-            Range("sigma", "σ", list(runs.SIGMAS), 1.0, scale="log"),
-            Switch("size", "Batch", {str(b): str(b) for b in runs.BATCHES}, "250"),
+            Range("sigma", "σ", sigmas, 1.0, scale="log"),
+            Switch("size", "Batch", {str(b): str(b) for b in batches}, "250"),
         ],
         axes=[
             Axes(Axis("noise multiplier σ", 0.5, 5.0, "log"), Axis("ε at most", 0.03, 100.0, "log")),
@@ -190,17 +196,18 @@ def clipped_fraction() -> Explorer:
 
     Recorded runs at epsilon 3 with learning rate times clip norm held constant.
     """
-    steps = np.array(runs.CLIP_AT_STEPS, dtype=float)
-    shares = np.array([runs.CLIP[c].clipped for c in runs.CLIP_NORMS]) * 100
-    means = [100 * runs.CLIP[c].accuracy for c in runs.CLIP_NORMS]
-    spreads = [100 * runs.CLIP[c].spread for c in runs.CLIP_NORMS]
+    runs = dict(sorted((clip_norm, rows) for (clip_norm,), rows in _runs("clip", "clip_norm").items()))
+    some = next(iter(runs.values()))
+    steps, scaled_rate = some[0]["at_steps"], some[0]["rate"] * some[0]["clip_norm"]
+    clip_norms, means, spreads = [*runs], *zip(*map(_accuracy, runs.values()), strict=True)
+    shares = 100 * np.array([np.mean([row["clipped"] for row in rows], axis=0) for rows in runs.values()])
 
     def draw(clip_norm: float) -> Frame:
-        clipped = [_between(clip_norm, runs.CLIP_NORMS, column) for column in shares.T]
-        percent, spread = (_between(clip_norm, runs.CLIP_NORMS, values) for values in (means, spreads))
+        clipped = [_between(clip_norm, clip_norms, column) for column in shares.T]
+        percent, spread = (_between(clip_norm, clip_norms, values) for values in (means, spreads))
         rows = [
             [f"{c:g}", f"{row[0]:.0f} %", f"{row[-1]:.0f} %", f"{mean:.1f} ± {sd:.1f} %"]
-            for c, row, mean, sd in zip(runs.CLIP_NORMS, shares, means, spreads, strict=True)
+            for c, row, mean, sd in zip(clip_norms, shares, means, spreads, strict=True)
         ]
         return Frame(
             title=(
@@ -210,12 +217,12 @@ def clipped_fraction() -> Explorer:
             marks=[
                 *(Line(steps, row, "muted") for row in shares),
                 Line(steps, clipped, "D", label=f"C = {clip_norm:.3g}", at=(620.0, 90.0)),
-                Line(runs.CLIP_NORMS, means, "measured", panel=1),
+                Line(clip_norms, means, "measured", panel=1),
                 Points([clip_norm], [percent], "D", panel=1),
             ],
             readout=(
-                f"ε = 3 in every run. Learning rate {runs.CLIP_RATE / clip_norm:.3g}: times C it is always "
-                f"{runs.CLIP_RATE:g}. Accuracy {percent:.1f} ± {spread:.1f} % over {runs.SEEDS} seeds."
+                f"ε = 3 in every run. Learning rate {scaled_rate / clip_norm:.3g}: times C it is always "
+                f"{scaled_rate:g}. Accuracy {percent:.1f} ± {spread:.1f} % over {len(some)} seeds."
             ),
             table=(["C", "clipped at first", "clipped at the end", "accuracy"], rows),
         )
@@ -223,7 +230,7 @@ def clipped_fraction() -> Explorer:
     return Explorer(
         "clipped-fraction",
         draw=draw,
-        controls=[Range("clip_norm", "C", list(runs.CLIP_NORMS), 1.0, scale="log")],
+        controls=[Range("clip_norm", "C", clip_norms, 1.0, scale="log")],
         axes=[
             Axes(Axis("step", 0.0, 850.0), Axis("clipped, % of gradients", 0.0, 105.0)),
             Axes(Axis("clip norm C", 0.03, 30.0, "log"), Axis("accuracy in %", 75.0, 90.0)),
@@ -246,9 +253,19 @@ def _degrees(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
 
 
-@functools.cache
-def _epsilon(sigma: float, batch: int) -> float:
-    return pld.epsilon(q=batch / runs.EXAMPLES, sigma=sigma, steps=runs.SWEEP_STEPS, delta=1e-5).epsilon
+def _runs(part: str, *fields: str) -> dict[tuple[float, ...], list[dict[str, Any]]]:
+    """The recorded runs of a part by their values of some fields; under each, one run a seed."""
+    found: dict[tuple[float, ...], list[dict[str, Any]]] = {}
+    for row in recorded("dpsgd_fashion")["rows"]:
+        if row["part"] == part:
+            found.setdefault(tuple(row[field] for field in fields), []).append(row)
+    return found
+
+
+def _accuracy(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """Mean and standard deviation of the accuracies at the end, in %."""
+    percent = [100 * row["accuracy"] for row in rows]
+    return float(np.mean(percent)), float(np.std(percent, ddof=1))
 
 
 def _labelled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Role, Rule
+from dpml.data import recorded
 from dpml.lessons.ptr.gradient_norms import gradient_norms
-from dpml.lessons.robust import runs
 from dpml.ptr import trimmed_sum
 from dpml.ptr.propose_test_release import pass_probability, threshold
 
@@ -173,7 +174,9 @@ def feedback() -> Explorer:
 def corrupted_accuracy() -> Explorer:
     """Recorded runs at epsilon 3: accuracy against the share of corrupted examples, for four methods."""
     names = {"labels": "random labels", "features": "noisy features", "gradients": "noisy gradients"}
-    shares = [100.0 * ratio for ratio in runs.RATIOS]
+    part = recorded("ptr_tables")["cpu"]
+    epsilon, seeds = part["rows"][0]["epsilon"], len(part["settings"]["seeds"])
+    shares = sorted({100.0 * ratio for _, ratio in part["settings"]["corruptions"]})
     labels = {
         "DP-SGD, matched": ("DP-SGD, matched noise", 82.2),
         "TSGD+PTR": ("TSGD+PTR", 78.6),
@@ -187,23 +190,31 @@ def corrupted_accuracy() -> Explorer:
         "TSGD+Gaussian, paper": "muted",
     }
 
+    @functools.cache
+    def accuracy(method: str, kind: str, share: float) -> tuple[float, float]:
+        """Mean and standard deviation over the seeds, in %."""
+        wanted = (method, kind if share else "none", share)
+        rows = [row for row in part["rows"] if (row["method"], row["corruption"], 100.0 * row["ratio"]) == wanted]
+        percent = [100.0 * row["accuracy"] for row in rows]
+        return float(np.mean(percent)), float(np.std(percent, ddof=1))
+
     def draw(ratio: int, kind: str) -> Frame:
-        lines = {name: [mean for mean, _ in runs.ACCURACY[name][kind]] for name in runs.METHODS}
+        lines = {name: [accuracy(name, kind, share)[0] for share in shares] for name in labels}
         now = {name: float(np.interp(ratio, shares, line)) for name, line in lines.items()}
         rows = [
-            [labels[name][0], *(f"{mean:.1f} ± {spread:.1f} %" for mean, spread in runs.ACCURACY[name][kind])]
-            for name in runs.METHODS
+            [labels[name][0], *("{:.1f} ± {:.1f} %".format(*accuracy(name, kind, share)) for share in shares)]
+            for name in labels
         ]
         data = f"{ratio} % {names[kind]}" if ratio else "clean data"
         return Frame(
             title=f"With {data}: DP-SGD {now['DP-SGD, matched']:.1f} %, TSGD+PTR {now['TSGD+PTR']:.1f} %, TSGD with "
             f"matched noise {now['TSGD+Gaussian, matched']:.1f} %.",
-            readout=f"ε = {runs.EPSILON:g} in every run, mean of {runs.SEEDS} seeds; with the paper's noise TSGD has "
+            readout=f"ε = {epsilon:g} in every run, mean of {seeds} seeds; with the paper's noise TSGD has "
             f"{now['TSGD+Gaussian, paper']:.1f} %.",
             marks=[
                 *(
                     Line(shares, lines[name], roles[name], label=labels[name][0], at=(0.3, labels[name][1]))
-                    for name in runs.METHODS
+                    for name in labels
                 ),
                 Points([float(ratio)] * len(now), list(now.values()), "measured"),
             ],
