@@ -35,7 +35,7 @@ and for one that is added to or removed from its teacher.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +46,7 @@ from dpml.pate import _stability_input
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["distance_by_brute_force", "distance_to_instability", "subsampling_stability"]
+__all__ = ["distance_by_brute_force", "distance_to_instability"]
 
 _MOST_DATASETS = 2_000_000  # some seconds of Python
 
@@ -95,9 +95,8 @@ def distance_by_brute_force(
 
     Source: the lecture, slide "Notions of Stability".
     """
-    _stability_input.function("function", function)
-    records = _records("dataset", dataset)
-    domain = _records("values", values)
+    arguments.function("function", function)
+    records, domain = _listed("dataset", dataset), _listed("values", values)
     if len(domain) < 2 or any(domain[i] in domain[:i] for i in range(len(domain))):
         raise ValueError(f"values must be at least two different values, got {values!r:.80}")
     if any(record not in domain for record in records):
@@ -117,34 +116,6 @@ def distance_by_brute_force(
     return n
 
 
-def subsampling_stability(function: Callable[[tuple[Any, ...]], Any], *, dataset: Iterable[Any], q: float) -> float:
-    """Return the probability that the function gives the same on a random part of the dataset as on all of it.
-
-    Each record is in the part with probability q, independently. The result is exact, by trying all parts (at most 20
-    records). The function must be defined on every part, the empty one included. The lecture calls it q-subsampling
-    stable on the dataset if this probability is at least 3/4.
-
-    Raises:
-        ValueError: if function is not callable, dataset has no records or more than 20, or q is not in [0, 1].
-
-    Source: the lecture, slide "Notions of Stability".
-    """
-    _stability_input.function("function", function)
-    records = _records("dataset", dataset)
-    q = arguments.probability("q", q)
-    if len(records) > 20:
-        raise ValueError(f"dataset must have at most 20 records, got {len(records)} records")
-    answer, n = function(records), len(records)
-    same = [0] * (n + 1)  # by size of the part: all parts of one size have the same probability
-    for chosen in itertools.product((False, True), repeat=n):
-        part = tuple(itertools.compress(records, chosen))
-        same[len(part)] += bool(function(part) == answer)
-    return min(1.0, sum(number * q**size * (1.0 - q) ** (n - size) for size, number in enumerate(same)))
-
-
-def _records(name: str, value: Any) -> tuple[Hashable, ...]:
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes) or hasattr(value, "mask"):
-        raise ValueError(f"{name} must be a list, tuple or array of records, got {value!r:.80}")
-    if np.ndim(value) == 0 or len(value) == 0:
-        raise ValueError(f"{name} must hold at least one record, got {value!r:.80}")
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    arguments.records(name, value)
     return tuple(value.tolist() if isinstance(value, np.ndarray) else value)

@@ -181,8 +181,8 @@ def scaled_distance(counts: ArrayLike, *, q: float, n_models: int) -> NDArray[np
 def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float, q: float, n_models: int) -> float:
     r"""Return the probability that M_samp releases f(D), apart from the event B, for a function with two answers.
 
-    `agreement` is the probability that f gives f(D) on a random part, as by
-    `dpml.pate.instability.subsampling_stability`. The votes for f(D) are then binomial, and the sum over them is exact.
+    `agreement` is the probability that f gives f(D) on a random part; from 3/4 on the lecture calls f stable. The votes
+    for f(D) are then binomial, and the sum over them is exact.
     With more than two answers it is a lower bound. Subtract `overuse_probability` for the event B.
 
     Raises:

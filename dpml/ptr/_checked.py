@@ -21,11 +21,6 @@ class Parameters(NamedTuple):
         """The noise when the test passes."""
         return self.sigma * self.tau
 
-    @property
-    def threshold(self) -> float:
-        """b log(1/(2 delta0)), which Laplace noise around 0 exceeds with probability delta0."""
-        return -self.scale * math.log(2.0 * self.delta0)
-
 
 def parameters(
     sigma: float, tau: float, scale: float, delta0: float, *, low: float = 0.0, high: float = math.inf

@@ -42,19 +42,19 @@ from dpml import arguments
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Release", "pass_probability", "propose_test_refuse", "propose_test_release", "threshold"]
+__all__ = ["Release", "pass_probability", "propose_test_release", "threshold"]
 
 
 class Release(NamedTuple):
     """What the mechanism makes public, all of it covered by its guarantee.
 
-    `value`: the noisy answer, in the shape of f1, or None if the textbook version refuses. `passed`: whether the test
-    passed. `noisy_margin`: the margin plus Laplace noise that was compared with the threshold.
+    `value`: the noisy answer, in the shape of f1. `passed`: whether the test passed. `noisy_margin`: the margin plus
+    Laplace noise that was compared with the threshold.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1.
     """
 
-    value: NDArray[np.float64] | None
+    value: NDArray[np.float64]
     passed: bool
     noisy_margin: float
 
@@ -128,58 +128,21 @@ def propose_test_release(
         raise ValueError(f"f2 must have the shape {plain.shape} of f1, got an array of shape {robust.shape}")
     margin = _margin(margin)
     bound = arguments.real("bound", bound, 0.0, low_open=True)
-    tau = _tau(tau, bound)
-    sigma = _sigma(sigma, tau)
+    tau = arguments.real("tau", tau, 0.0, bound, low_open=True, high_open=True)  # from R on there is nothing to test
+    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
+    if sigma * tau < sys.float_info.min:  # in float arithmetic it would be less noise, or none at all
+        raise ValueError(f"sigma must keep sigma * tau at least {sys.float_info.min:.3g}, got {sigma!r}")
     limit = threshold(scale=scale, delta0=delta0)
     rng = arguments.generator("rng", rng)
     noisy_margin = margin + float(rng.laplace(0.0, scale))
     noise = rng.normal(0.0, 1.0, plain.shape)  # drawn in either branch: the time taken tells nothing either
     passed = noisy_margin > limit
-    value = _noisy(robust if passed else plain, sigma * (tau if passed else bound), noise)
-    return Release(value, passed, noisy_margin)
-
-
-def propose_test_refuse(
-    f2: ArrayLike,
-    *,
-    margin: float,
-    tau: float,
-    sigma: float,
-    scale: float,
-    delta0: float,
-    rng: np.random.Generator,
-) -> Release:
-    """Return f2 with noise for tau if the noisy margin exceeds the threshold, else no value: the textbook version.
-
-    It is the general mechanism with its other answer withheld, so it is at most as costly: (epsilon, delta0 + delta)
-    for epsilon = 1/scale plus the epsilon of Gaussian noise of multiplier sigma at delta. That claim needs no global
-    sensitivity; the Rényi bounds do, since with probability delta0 they pay for it. Add/remove neighbours.
-
-    Raises:
-        ValueError: if f2 is not finite, margin not a whole number >= 0 or inf, tau, sigma or scale not in (0, inf),
-            delta0 not in (0, 1/2], rng not a Generator, or sigma tau or the noisy value exceeds the range of floats.
-
-    Source: Dwork and Roth, "The algorithmic foundations of differential privacy", chapter 7; the PTR paper (Wang et
-    al., NeurIPS 2022), Remark 4.1 (1).
-    """
-    robust = arguments.array("f2", f2)
-    margin = _margin(margin)
-    tau = arguments.real("tau", tau, 0.0, low_open=True)
-    sigma = _sigma(sigma, tau)
-    limit = threshold(scale=scale, delta0=delta0)
-    rng = arguments.generator("rng", rng)
-    noisy_margin = margin + float(rng.laplace(0.0, scale))
-    value = _noisy(robust, sigma * tau, rng.normal(0.0, 1.0, robust.shape))
-    passed = noisy_margin > limit
-    return Release(value if passed else None, passed, noisy_margin)
-
-
-def _noisy(value: NDArray[np.float64], deviation: float, noise: NDArray[np.float64]) -> NDArray[np.float64]:
+    deviation = sigma * (tau if passed else bound)
     with np.errstate(over="ignore", invalid="ignore"):
-        noisy = value + deviation * noise
-    if not np.isfinite(noisy).all():
+        value = (robust if passed else plain) + deviation * noise
+    if not np.isfinite(value).all():
         raise ValueError(f"sigma must keep value plus noise within the range of floats, got deviation {deviation!r}")
-    return noisy[()]
+    return Release(value[()], passed, noisy_margin)
 
 
 def _margin(margin: float) -> float:
@@ -193,16 +156,3 @@ def _margin(margin: float) -> float:
     if number < 0.0 or number != math.floor(number):
         raise ValueError(f"margin must be a whole number >= 0, or inf, got {repr(margin)[:80]}")
     return number
-
-
-def _sigma(sigma: float, tau: float) -> float:
-    """The noise multiplier, checked: in float arithmetic a smaller product would be less noise, or none at all."""
-    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    if sigma * tau < sys.float_info.min:
-        raise ValueError(f"sigma must keep sigma * tau at least {sys.float_info.min:.3g}, got {sigma!r}")
-    return sigma
-
-
-def _tau(tau: float, bound: float) -> float:
-    """The proposed bound, checked: at or above the global sensitivity there is nothing to test."""
-    return arguments.real("tau", tau, 0.0, bound, low_open=True, high_open=True)

@@ -25,7 +25,7 @@ how many there are. Neighbours: one record added or removed.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,10 +60,26 @@ def kept(norms: ArrayLike, *, trim: int, ids: ArrayLike | None = None) -> NDArra
     """
     lengths = arguments.array("norms", norms, ndim=1, low=0.0)
     trim = arguments.integer("trim", trim, 0)
-    order = np.lexsort((_ids(ids, lengths.size), lengths))
-    stays = np.zeros(lengths.size, dtype=bool)
-    stays[order[: max(0, lengths.size - trim)]] = True
+    numbers = np.arange(lengths.size) if ids is None else arguments.whole_numbers("ids", ids, ndim=1, low=-(2.0**53))
+    if numbers.size != lengths.size or np.unique(numbers).size != numbers.size:
+        raise ValueError(f"ids must be {lengths.size} distinct whole numbers, got an array of shape {numbers.shape}")
+    stays: NDArray[np.bool_] = places(lengths, ids=numbers) < lengths.size - trim
     return stays
+
+
+def places(norms: Any, *, ids: Any) -> Any:
+    """Return each record's place in the order of the trimmed sum: the shortest first, of equally long the smaller id.
+
+    `norms` and `ids` are two arrays [m], or two tensors, which the caller has checked; so is the result. The records
+    that stay are those at the places below m - trim.
+
+    Raises:
+        ValueError: never itself.
+
+    Source: as `kept`.
+    """
+    order = ids.argsort(stable=True)
+    return order[norms[order].argsort(stable=True)].argsort()
 
 
 def trimmed_sum(vectors: ArrayLike, *, trim: int, ids: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -165,15 +181,6 @@ def safety_margin_enumerated(norms: ArrayLike, *, trim: int, tau: float, bound: 
         if local_sensitivity(lengths, trim=trim, r=r, bound=bound) > tau:
             return r
     return math.inf  # LS^(trim) is the bound itself
-
-
-def _ids(ids: ArrayLike | None, count: int) -> NDArray[np.float64]:
-    if ids is None:
-        return np.arange(count, dtype=np.float64)
-    numbers = arguments.array("ids", ids, ndim=1)
-    if numbers.size != count or np.unique(numbers).size != count or (numbers != np.floor(numbers)).any():
-        raise ValueError(f"ids must be {count} distinct whole numbers, got an array of shape {numbers.shape}")
-    return numbers
 
 
 def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpml import data
-from dpml.pate import instability, m_samp, m_stab, stability
+from dpml.pate import m_samp, m_stab, stability
 from experiments import m_samp as experiment
 from tests.golden import golden
 
@@ -235,7 +235,9 @@ def test_every_record_is_in_each_part_with_probability_q():
     assert found.counts.sum() == 20_000
     assert found.most_used == used.max()
     assert (np.abs(used - 6000) <= 6 * math.sqrt(20_000 * 0.3 * 0.7)).all()
-    agreement = instability.subsampling_stability(lambda part: 2 * sum(part) > len(part), dataset=(0, 1, 1, 1), q=0.3)
+    parts = np.array(list(itertools.product((0, 1), repeat=4)))
+    chances = (0.3**parts * 0.7 ** (1 - parts)).prod(axis=1)
+    agreement = chances[majority_of_parts(np.array([0, 1, 1, 1]), parts) == 1].sum()
     assert abs(found.counts[1] - 20_000 * agreement) <= 6 * math.sqrt(20_000 * agreement * (1 - agreement))
 
 

@@ -6,9 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from dpml import mechanisms
 from dpml.accounting import rdp
-from dpml.ptr import privacy, random_choice, single_release, theorems
+from dpml.ptr import privacy, single_release, theorems
 from tests.golden import golden
 
 GOLDEN = golden("ptr")
@@ -262,33 +261,3 @@ def test_a_claim_that_theorem_4_4_makes_there_is_false():
     bounds = privacy.epsilon_bounds(**MNIST, q=256 / 60000, steps=1, delta=1e-5)
     assert bounds.lower > 2.9 * claimed
     assert bounds.upper == pytest.approx(true, abs=3e-5)
-
-
-# ---- the motivating example ----
-
-
-def test_a_random_choice_averages_moments():
-    """Two Gaussian mechanisms: the Rényi bound is exact, by the profile of the public mixture."""
-    orders = np.array([1.5, 3.0, 20.0])
-    first, second = rdp.gaussian(orders, sigma=2.0), rdp.gaussian(orders, sigma=0.7)
-    found = random_choice.random_choice_rdp(orders, rdp=first, rdp_other=second, delta0=1e-3)
-    moments = 0.999 * np.exp((orders - 1.0) * first) + 1e-3 * np.exp((orders - 1.0) * second)
-    assert found == pytest.approx(np.log(moments) / (orders - 1.0), rel=1e-12)
-    assert found == pytest.approx(theorems.rdp_case_1(orders, sigma=2.0, tau=0.35, delta0=1e-3), rel=1e-12)
-    huge = random_choice.random_choice_rdp(1000.0, rdp=3.0, rdp_other=5.0, delta0=1e-9)
-    assert huge == pytest.approx(5.0 - 9.0 * math.log(10.0) / 999.0, rel=1e-12)
-
-
-def test_the_direct_reading_of_the_example_holds():
-    epsilons = {"epsilon": 1.5, "epsilon_other": 4.0}
-    deltas = {
-        "delta": mechanisms.gaussian_delta(sigma=2.0, epsilon=1.5),
-        "delta_other": mechanisms.gaussian_delta(sigma=0.7, epsilon=4.0),
-    }
-    both, given_up = random_choice.random_choice_direct(**epsilons, **deltas, delta0=1e-3)
-    assert (both.epsilon, given_up.epsilon) == (4.0, 1.5)
-    for claim in (both, given_up):
-        usual = mechanisms.gaussian_delta(sigma=2.0, epsilon=claim.epsilon)
-        rare = mechanisms.gaussian_delta(sigma=0.7, epsilon=claim.epsilon)
-        assert 0.999 * usual + 1e-3 * rare <= claim.delta
-    assert given_up.delta == pytest.approx(0.999 * deltas["delta"] + 1e-3)

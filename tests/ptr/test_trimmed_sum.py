@@ -1,17 +1,18 @@
 """The trimmed sum: against its definition, by brute force, and under hostile single changes."""
 
-import inspect
 import itertools
 import math
 
 import numpy as np
 import pytest
+import torch
 
 from dpml.ptr import broken_trimmed_sum as broken
 from dpml.ptr.trimmed_sum import (
     clipped_trimmed_sum,
     kept,
     local_sensitivity,
+    places,
     safety_margin,
     safety_margin_enumerated,
     trimmed_sum,
@@ -64,6 +65,13 @@ def test_ties_go_by_id_whatever_the_order_of_the_batch():
     for order in itertools.permutations(range(5)):
         batch = list(order)
         assert set(ids[batch][kept(norms[batch], trim=2, ids=ids[batch])]) == {7, 10, 9}
+
+
+def test_tensors_are_ordered_like_arrays():
+    norms, ids = np.array([1.0, 2.0, 2.0, 2.0, 0.5]), np.array([7, 30, 10, 20, 9])
+    expected = [1, 4, 2, 3, 0]
+    assert places(norms, ids=ids).tolist() == expected
+    assert places(torch.from_numpy(norms), ids=torch.from_numpy(ids)).tolist() == expected
 
 
 def scalar_sum(lengths, trim):
@@ -154,23 +162,11 @@ def test_the_local_sensitivity_holds_for_vectors():
         assert np.linalg.norm(there - here) == pytest.approx(limit, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["by_clipped_norms", "by_recomputed_norms", "by_position"])
+@pytest.mark.parametrize("name", ["by_clipped_norms", "by_position"])
 def test_the_wrong_sorts_break_the_bound(name):
     """Each moves by more than 5 R over 200 hostile batches; the sound sum moves by R on the same ones."""
     change = largest_change(lambda rows, ids: getattr(broken, name)(rows, trim=TRIM, bound=1.0))
     assert 5.0 < change <= 2 * TRIM + 1
-
-
-def test_a_share_of_the_actual_batch_breaks_the_bound():
-    changes = []
-    rng = np.random.default_rng(0)
-    for _ in range(3000):
-        m = int(rng.integers(4, 14))
-        rows = rng.choice([-1.0, -0.999, 0.999, 1.0], size=(m, 1))
-        fewer = np.delete(rows, rng.integers(m), axis=0)
-        a, b = (broken.by_share_of_batch(r, share=0.25, bound=1.0) for r in (rows, fewer))
-        changes.append(float(np.linalg.norm(a - b)))
-    assert 1.9 < max(changes) <= 2.0 + 1e-9
 
 
 def test_the_broken_ones_agree_where_nothing_ties():
@@ -178,7 +174,7 @@ def test_the_broken_ones_agree_where_nothing_ties():
     rows = rng.normal(size=(20, 3))
     rows *= (np.linspace(0.1, 0.9, 20) / np.linalg.norm(rows, axis=1))[:, None]
     expected = clipped_trimmed_sum(rows, trim=5, bound=1.0)
-    for name in ("by_clipped_norms", "by_recomputed_norms", "by_position"):
+    for name in ("by_clipped_norms", "by_position"):
         assert getattr(broken, name)(rows, trim=5, bound=1.0) == pytest.approx(expected, abs=1e-12)
 
 
@@ -205,41 +201,10 @@ def test_long_vectors_are_clipped_without_overflow():
         trimmed_sum([[1e308, 0.0], [1e308, 0.0]], trim=0)
 
 
-@pytest.mark.parametrize(
-    ("f", "name", "bad"),
-    [
-        (trimmed_sum, "vectors", [[1.0, math.nan]]),
-        (trimmed_sum, "vectors", [1.0, 2.0]),
-        (trimmed_sum, "trim", -1),
-        (trimmed_sum, "trim", 1.0),
-        (trimmed_sum, "ids", [1]),
-        (trimmed_sum, "ids", [1, 1]),
-        (trimmed_sum, "ids", [1, 2.5]),
-        (trimmed_sum, "ids", ["a", "b"]),
-        (clipped_trimmed_sum, "bound", 0.0),
-        (safety_margin, "tau", 0.0),
-        (safety_margin, "bound", math.inf),
-        (safety_margin, "norms", [-0.1]),
-        (safety_margin, "norms", [[1.0]]),
-        (safety_margin_enumerated, "bound", -1.0),
-        (local_sensitivity, "r", -1),
-        (local_sensitivity, "r", 1.5),
-    ],
-)
-def test_bad_input_is_refused_by_name(f, name, bad):
-    good = {
-        "vectors": [[1.0, 0.0], [0.5, 2.0]],
-        "norms": [1.0, 2.0],
-        "trim": 1,
-        "ids": [4, 2],
-        "bound": 1.0,
-        "tau": 0.5,
-        "r": 1,
-    }
-    good = {key: value for key, value in good.items() if key in inspect.signature(f).parameters}
-    f(**good)
-    with pytest.raises(ValueError, match=rf"^{name} must "):
-        f(**{**good, name: bad})
+@pytest.mark.parametrize("ids", [[1], [1, 1], [1, 2.5], ["a", "b"]], ids=repr)
+def test_ids_are_distinct_whole_numbers(ids):
+    with pytest.raises(ValueError, match=r"^ids must "):
+        trimmed_sum([[1.0, 0.0], [0.5, 2.0]], trim=1, ids=ids)
 
 
 @pytest.mark.parametrize("length", [7e302, 1.3e303, 1.7e303, 1e300])

@@ -26,7 +26,7 @@ from dpml.accounting import pld, rdp
 from dpml.classroom import checks, runs, verdict
 from dpml.classroom.checks import Mistake
 from dpml.lessons._mechanisms import both
-from dpml.ptr import privacy, renyi, single_release, statistics, theorems, trimmed_sum
+from dpml.ptr import medians, privacy, renyi, single_release, theorems, trimmed_sum
 from dpml.ptr.propose_test_release import threshold
 
 # ---- Checks of items of chapter 10 that ask for a formula as a function ----
@@ -524,8 +524,8 @@ def _epsilon() -> float:
 def _facts(values: tuple[float, ...]) -> tuple[float, float, float]:
     """Median, margin and local sensitivity, remembered: a check runs the mechanism many times on few datasets."""
     unit = {"low": 0.0, "high": 1.0}
-    margin = statistics.median_safety_margin(values, tau=TAU, **unit)
-    return statistics.median(values, **unit), margin, statistics.median_local_sensitivity(values, **unit)
+    margin = medians.median_safety_margin(values, tau=TAU, **unit)
+    return medians.median(values, **unit), margin, medians.median_local_sensitivity(values, **unit)
 
 
 def _released(

@@ -1,4 +1,4 @@
-r"""The median of numbers in [low, high]: its sensitivity, and how far the data are from a sensitive median.
+r"""A private median: its sensitivity, and how far the data are from a sensitive one, for propose-test-release.
 
 Sort the m clipped numbers, $x_1 \le \dots \le x_m$, and put $x_k$ = low for k < 1, high for k > m. The median is the
 middle one, or the mean of the middle two; of no numbers it is the middle of the range. Adding or removing a record
@@ -17,7 +17,17 @@ lacks. Hence
 
     \Delta(S) = \min_{x_j - x_i > 2\tau} \bigl[ (j - i - 1) + \max(0,\ |i - (m - j + 1)| - 1) \bigr] .
 
-For a fixed i a larger j never costs less, so the first j with a gap wide enough is the best. Add/remove neighbours.
+For a fixed i a larger j never costs less, so the first j with a gap wide enough is the best.
+
+The mechanism of `dpml.ptr.propose_test_release` does the rest, with the median in both places, $f_1 = f_2 = f$:
+
+.. math::
+
+    \hat f = f(S) + N(0, \sigma^2 \tau^2) \ \text{if}\ \Delta(S) + \mathrm{Lap}(b) > B,
+    \quad\text{else}\quad f(S) + N(0, \sigma^2\, \mathrm{GS}^2) .
+
+Its privacy is that of `dpml.ptr.privacy` at tau over the global sensitivity. Neighbours: one record added or removed.
+The range and tau must be chosen without looking at the data.
 """
 
 from __future__ import annotations
@@ -25,13 +35,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpml import arguments
-from dpml.ptr._clipped import clipped, ends
+from dpml.ptr.propose_test_release import Release, propose_test_release
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["median", "median_local_sensitivity", "median_safety_margin", "median_sensitivity"]
+__all__ = ["median", "median_local_sensitivity", "median_safety_margin", "median_sensitivity", "private_median"]
 
 
 def median(values: ArrayLike, *, low: float, high: float) -> float:
@@ -44,7 +56,7 @@ def median(values: ArrayLike, *, low: float, high: float) -> float:
 
     Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; definition of the median.
     """
-    x = clipped(values, low, high)
+    x = _clipped(values, low, high)
     m = x.size - 2
     return float(x[(m + 1) // 2] / 2.0 + x[m // 2 + 1] / 2.0)
 
@@ -58,7 +70,7 @@ def median_sensitivity(*, low: float, high: float) -> float:
     Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling", STOC 2007, where the middle
     element is taken and the value is the range; proved at the head of this module.
     """
-    low, high = ends(low, high)
+    low, high = _range(low, high)
     return high / 2.0 - low / 2.0
 
 
@@ -71,7 +83,7 @@ def median_local_sensitivity(values: ArrayLike, *, low: float, high: float) -> f
     Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling", STOC 2007; here for add/remove
     neighbours and the mean of the middle two, proved at the head of this module.
     """
-    x = clipped(values, low, high)
+    x = _clipped(values, low, high)
     m = x.size - 2
     first, last = m // 2, (m + 1) // 2
     gaps = x[first + 1 : last + 2] / 2.0 - x[first : last + 1] / 2.0
@@ -90,7 +102,7 @@ def median_safety_margin(values: ArrayLike, *, tau: float, low: float, high: flo
     Source: the PTR paper (Wang et al., NeurIPS 2022), section 4.1, definition of the margin; the formula is proved at
     the head of this module.
     """
-    half = (clipped(values, low, high) / 2.0).tolist()
+    half = (_clipped(values, low, high) / 2.0).tolist()
     tau = arguments.real("tau", tau, 0.0, low_open=True)
     m = len(half) - 2
     best, j = math.inf, 0
@@ -101,3 +113,48 @@ def median_safety_margin(values: ArrayLike, *, tau: float, low: float, high: flo
             break
         best = min(best, (j - i - 1) + max(0, abs(i - (m - j + 1)) - 1))
     return best
+
+
+def private_median(
+    values: ArrayLike,
+    *,
+    low: float,
+    high: float,
+    tau: float,
+    sigma: float,
+    scale: float,
+    delta0: float,
+    rng: np.random.Generator,
+) -> Release:
+    """Return the median by propose-test-release, with noise for tau if the test passes and for (high - low)/2 if not.
+
+    Add/remove neighbours; the privacy of `dpml.ptr.privacy` at tau over (high - low)/2. The answer is not clipped to
+    the range: to do so afterwards is free.
+
+    Raises:
+        ValueError: if values is not a list of finite numbers, low not finite, high not in (low, inf), tau not in (0,
+            (high - low)/2), sigma or scale not in (0, inf), delta0 not in (0, 1/2], or rng not a Generator.
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1; Dwork and Lei, "Differential privacy and robust
+    statistics", STOC 2009.
+    """
+    value = median(values, low=low, high=high)
+    margin = median_safety_margin(values, tau=tau, low=low, high=high)
+    bound = median_sensitivity(low=low, high=high)
+    return propose_test_release(
+        value, f2=value, margin=margin, bound=bound, tau=tau, sigma=sigma, scale=scale, delta0=delta0, rng=rng
+    )
+
+
+def _range(low: float, high: float) -> tuple[float, float]:
+    low = arguments.real("low", low)
+    high = arguments.real("high", high, low, low_open=True)
+    if math.isinf(high - low):
+        raise ValueError(f"high must keep high - low within the range of floats, got {high!r}")
+    return low, high
+
+
+def _clipped(values: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
+    """low, the sorted values clipped to [low, high], high: so that rank k is position k."""
+    low, high = _range(low, high)
+    return np.concatenate(([low], np.sort(np.clip(arguments.array("values", values, ndim=1), low, high)), [high]))

@@ -1,4 +1,4 @@
-"""Median, trimmed mean and interquartile range: against every multiset of six values, and as private mechanisms."""
+"""The median: against every multiset of six values, and as a private mechanism with its exact divergence."""
 
 import functools
 import itertools
@@ -9,31 +9,13 @@ import pytest
 from scipy.special import ndtr
 
 from dpml import mechanisms
-from dpml.ptr import statistics
+from dpml.ptr import medians
 from dpml.ptr.propose_test_release import propose_test_release, threshold
 
 LOW, HIGH = -1.0, 3.0
 UNIVERSE = (LOW, -0.7, 0.1, 0.15, 1.6, HIGH)  # the ends belong to it: the worst record is an end or a copy
 RANGE = {"low": LOW, "high": HIGH}
-STATISTICS = {
-    "median": (statistics.median, statistics.median_local_sensitivity, statistics.median_safety_margin, {}),
-    "interquartile_range": (
-        statistics.interquartile_range,
-        statistics.interquartile_range_local_sensitivity,
-        statistics.interquartile_range_safety_margin,
-        {},
-    ),
-    **{
-        f"trimmed_mean {trim}": (
-            statistics.trimmed_mean,
-            statistics.trimmed_mean_local_sensitivity,
-            statistics.trimmed_mean_safety_margin,
-            {"trim": trim},
-        )
-        for trim in (0, 1, 2)
-    },
-}
-SENSITIVITY = {name: (HIGH - LOW) / (1 if name.startswith("inter") else 2) for name in STATISTICS}
+SENSITIVITY = (HIGH - LOW) / 2
 
 
 @functools.cache
@@ -60,33 +42,18 @@ def numbers(c):
     return [UNIVERSE[i] for i in c]
 
 
-# ---- a second, slow definition of the three statistics ----
-
-
-def slow_statistic(name, values):
-    x, m = sorted(values), len(values)
-    if name == "median":
-        return float(np.median(x)) if m else (LOW + HIGH) / 2
-    if name == "interquartile_range":
-        return x[m - math.ceil(m / 4)] - x[math.ceil(m / 4) - 1] if m else 0.0
-    trim = int(name.split()[1])
-    kept = x[trim : m - trim] if m > 2 * trim else [LOW, HIGH]
-    return sum(kept) / len(kept)
-
-
 @functools.cache
-def brute_force(name):
+def brute_force():
     """Values and local sensitivities by definition, over all multisets up to size 10 (sensitivities: up to 9)."""
-    values = np.array([slow_statistic(name, numbers(c)) for c in multisets(10)])
+    values = np.array([np.median(numbers(c)) if c else (LOW + HIGH) / 2 for c in multisets(10)])
     near = neighbours(10)
     inner = len(multisets(9))
     return values, np.array([max(abs(values[j] - values[i]) for j in near[i]) for i in range(inner)])
 
 
-@functools.cache
-def brute_force_margins(name, tau):
+def brute_force_margins(tau):
     """The distance to the nearest multiset whose local sensitivity exceeds tau, up to 3; 4 means farther."""
-    bad = brute_force(name)[1] > tau
+    bad = brute_force()[1] > tau
     distance = np.where(bad, 0, 4)
     for step in (1, 2, 3):
         reached = [i for i in range(len(bad)) if distance[i] == step - 1]
@@ -97,77 +64,69 @@ def brute_force_margins(name, tau):
     return distance
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_value_and_local_sensitivity_equal_brute_force(name):
-    value, local, _, options = STATISTICS[name]
-    values, sensitivities = brute_force(name)
+def test_value_and_local_sensitivity_equal_brute_force():
+    values, sensitivities = brute_force()
     for i, c in enumerate(multisets(6)):
-        assert value(numbers(c), **options, **RANGE) == pytest.approx(values[i], abs=1e-12)
-        assert local(numbers(c), **options, **RANGE) == pytest.approx(sensitivities[i], abs=1e-12)
+        assert medians.median(numbers(c), **RANGE) == pytest.approx(values[i], abs=1e-12)
+        assert medians.median_local_sensitivity(numbers(c), **RANGE) == pytest.approx(sensitivities[i], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_margin_equals_brute_force(name):
-    _, _, margin, options = STATISTICS[name]
+def test_margin_equals_brute_force():
     seen = set()
     for share in (0.0137, 0.0813, 0.2117, 0.4823, 0.9741):
-        tau = share * SENSITIVITY[name]
-        expected = brute_force_margins(name, tau)
+        tau = share * SENSITIVITY
+        expected = brute_force_margins(tau)
         for i, c in enumerate(multisets(6)):
-            assert min(margin(numbers(c), tau=tau, **options, **RANGE), 4) == expected[i], (c, tau)
+            assert min(medians.median_safety_margin(numbers(c), tau=tau, **RANGE), 4) == expected[i], (c, tau)
             seen.add(int(expected[i]))
     assert seen == {0, 1, 2, 3, 4}
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_global_sensitivity_is_the_largest_local_one(name):
-    sensitivity = getattr(statistics, f"{name.split()[0]}_sensitivity")(**RANGE)
-    assert sensitivity == pytest.approx(SENSITIVITY[name])
-    assert brute_force(name)[1].max() == pytest.approx(sensitivity)
-    _, _, margin, options = STATISTICS[name]
-    assert margin([0.1] * 5, tau=sensitivity, **options, **RANGE) == math.inf
-    assert margin([0.1] * 5, tau=0.999 * sensitivity, **options, **RANGE) < math.inf
+def test_global_sensitivity_is_the_largest_local_one():
+    sensitivity = medians.median_sensitivity(**RANGE)
+    assert sensitivity == pytest.approx(SENSITIVITY)
+    assert brute_force()[1].max() == pytest.approx(sensitivity)
+    assert medians.median_safety_margin([0.1] * 5, tau=sensitivity, **RANGE) == math.inf
+    assert medians.median_safety_margin([0.1] * 5, tau=0.999 * sensitivity, **RANGE) < math.inf
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_on_larger_data_the_margin_counts_changes(name):
+def test_on_larger_data_the_margin_counts_changes():
     """Zero exactly where the local sensitivity exceeds tau; one record moves it by at most 1."""
-    _, local, margin, options = STATISTICS[name]
     rng = np.random.default_rng(11)
     for _ in range(10):
         data = [*rng.normal(1.0, 0.4, rng.integers(4, 20)), *rng.uniform(-2.0, 4.0, rng.integers(4, 15))]
-        tau = float(rng.uniform(0.03, 0.4)) * SENSITIVITY[name]
-        here = margin(data, tau=tau, **options, **RANGE)
-        assert (here == 0) == (local(data, **options, **RANGE) > tau)
+        tau = float(rng.uniform(0.03, 0.4)) * SENSITIVITY
+        here = medians.median_safety_margin(data, tau=tau, **RANGE)
+        assert (here == 0) == (medians.median_local_sensitivity(data, **RANGE) > tau)
         near = [[*data, y] for y in (*data[:3], LOW, HIGH)] + [data[:i] + data[i + 1 :] for i in range(0, len(data), 3)]
-        margins = [margin(other, tau=tau, **options, **RANGE) for other in near]
+        margins = [medians.median_safety_margin(other, tau=tau, **RANGE) for other in near]
         assert all(abs(other - here) <= 1 for other in margins)
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_a_chain_of_single_changes_attains_the_margin(name):
+def test_a_chain_of_single_changes_attains_the_margin():
     """From any dataset some single change lowers the margin by one, down to a dataset that is sensitive itself."""
-    _, local, margin, options = STATISTICS[name]
     rng = np.random.default_rng(5)
     data = sorted(rng.normal(1.0, 0.3, 17).round(2))
-    tau = 0.3 * SENSITIVITY[name]
-    here = margin(data, tau=tau, **options, **RANGE)
+    tau = 0.3 * SENSITIVITY
+    here = medians.median_safety_margin(data, tau=tau, **RANGE)
     assert 2 <= here < math.inf
     while here > 0:
         near = [[*data, y] for y in (*data, LOW, HIGH)] + [data[:i] + data[i + 1 :] for i in range(len(data))]
-        here_next, data = min((margin(other, tau=tau, **options, **RANGE), other) for other in near)
+        here_next, data = min((medians.median_safety_margin(other, tau=tau, **RANGE), other) for other in near)
         assert here_next == here - 1
         here = here_next
-    assert local(data, **options, **RANGE) > tau
+    assert medians.median_local_sensitivity(data, **RANGE) > tau
 
 
 def test_values_outside_the_range_count_as_its_ends():
     data = [-50.0, 0.1, 0.15, 80.0, 2.0]
     inside = np.clip(data, LOW, HIGH)
-    for value, local, margin, options in STATISTICS.values():
-        assert value(data, **options, **RANGE) == pytest.approx(value(inside, **options, **RANGE))
-        assert local(data, **options, **RANGE) == pytest.approx(local(inside, **options, **RANGE))
-        assert margin(data, tau=0.3, **options, **RANGE) == margin(inside, tau=0.3, **options, **RANGE)
+    for of, setting in (
+        (medians.median, {}),
+        (medians.median_local_sensitivity, {}),
+        (medians.median_safety_margin, {"tau": 0.3}),
+    ):
+        assert of(data, **setting, **RANGE) == pytest.approx(of(inside, **setting, **RANGE))
 
 
 # ---- the mechanism on these data: its exact divergence against the claim ----
@@ -217,13 +176,11 @@ def exact_claim(epsilon, tau):
     return np.maximum(product, (1 - DELTA0) * large + DELTA0 * small)
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_the_exact_divergence_stays_below_the_claim(name):
+def test_the_exact_divergence_stays_below_the_claim():
     """All pairs of neighbours among the multisets of at most 6 values, both directions, six epsilons."""
-    _, _, margin_of, options = STATISTICS[name]
-    values, _ = brute_force(name)
-    unit, small = SENSITIVITY[name], len(multisets(6))
-    margins = [margin_of(numbers(c), tau=TAU_SHARE * unit, **options, **RANGE) for c in multisets(6)]
+    values, _ = brute_force()
+    unit, small = SENSITIVITY, len(multisets(6))
+    margins = [medians.median_safety_margin(numbers(c), tau=TAU_SHARE * unit, **RANGE) for c in multisets(6)]
     states = {
         (round(abs(values[i] - values[j]) / unit, 9), margins[i], margins[j])
         for i in range(small)
@@ -249,7 +206,7 @@ def test_the_direct_claim_covers_the_exact_one(delta):
 def test_without_the_test_the_same_noise_is_not_private():
     """Releasing f2 with the small noise whatever the margin: the divergence exceeds the claim at a sensitive pair."""
     data, other = [LOW, HIGH], [LOW, HIGH, HIGH]
-    f, g = (statistics.median(d, **RANGE) / SENSITIVITY["median"] for d in (data, other))
+    f, g = (medians.median(d, **RANGE) / SENSITIVITY for d in (data, other))
     epsilon = np.array([3.5])
     assert gaussian_profile((f - g) / (SIGMA * TAU_SHARE), epsilon)[0] > 2 * exact_claim(epsilon, TAU_SHARE)[0]
 
@@ -259,38 +216,18 @@ def test_without_the_test_the_same_noise_is_not_private():
 PTR = {"sigma": 1.1, "scale": 1.0, "delta0": 1e-3}
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_the_private_statistic_is_the_mechanism_at_its_value_and_margin(name):
-    private = getattr(statistics, f"private_{name.split()[0]}")
-    value, _, margin, options = STATISTICS[name]
-    tau = 0.25 * SENSITIVITY[name]
+def test_the_private_statistic_is_the_mechanism_at_its_value_and_margin():
+    tau = 0.25 * SENSITIVITY
     concentrated = [1.0 + 0.001 * i for i in range(40)]
-    apart = [LOW, HIGH] if name == "trimmed_mean 0" else [LOW, HIGH] * 4
+    apart = [LOW, HIGH] * 4
     passes = set()
     for data in (concentrated, apart):
-        f = value(data, **options, **RANGE)
-        state = {"margin": margin(data, tau=tau, **options, **RANGE), "bound": SENSITIVITY[name], "tau": tau}
+        f = medians.median(data, **RANGE)
+        state = {"margin": medians.median_safety_margin(data, tau=tau, **RANGE), "bound": SENSITIVITY, "tau": tau}
         for seed in range(3):
-            got = private(data, **options, **RANGE, tau=tau, **PTR, rng=np.random.default_rng(seed))
+            got = medians.private_median(data, **RANGE, tau=tau, **PTR, rng=np.random.default_rng(seed))
             expected = propose_test_release(f, f2=f, **state, **PTR, rng=np.random.default_rng(seed))
             assert got.value == pytest.approx(expected.value, rel=1e-15)
             assert got.noisy_margin == pytest.approx(expected.noisy_margin, rel=1e-15)
             passes.add(got.passed)
     assert passes == {True, False}
-
-
-@pytest.mark.parametrize(
-    ("values", "more", "trim", "tau"),
-    [
-        ([0.4, 0.0, 0.8, 0.4, 1.0, 0.4, 0.8, 0.8, 0.2, 1.0, 0.0, 0.8, 0.2, 0.2, 1.0], 0.8, 6, 0.30000000000000004),
-        ([2 / 3, 1 / 3, 1, 1 / 3, 0, 0, 1 / 3, 2 / 3, 0, 1 / 3, 1 / 3, 2 / 3, 1 / 3, 1 / 3], 2 / 3, 8, 1 / 6 + 2**-55),
-        ([20 / 3], 40 / 9, 0, 3.333333333333333),
-    ],
-)
-def test_rounding_does_not_make_the_margin_jump(values, more, trim, tau):
-    """tau equals a sensitivity up to rounding: sums that depend on the way made the margin jump by up to 5."""
-    high = max(1.0, 10.0 * (max(values) > 1.0))
-    setting = {"tau": tau, "trim": trim, "low": 0.0, "high": high}
-    one = statistics.trimmed_mean_safety_margin(values, **setting)
-    two = statistics.trimmed_mean_safety_margin([*values, more], **setting)
-    assert abs(one - two) <= 1
