@@ -1,8 +1,10 @@
-"""The law of a composed privacy loss on a plain grid, for drawing: neither an upper nor a lower bound."""
+"""The law of a composed privacy loss by a Fourier transform, as chapter 04 shows it and its figures draw it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,37 +13,58 @@ from scipy.special import ndtr
 from dpml.mechanisms import gaussian_loss
 from dpml.numerics import log1p_scaled_expm1
 
-Q, DELTA = 0.01, 1e-5  # of the lecture's figure
+Q, SIGMA, DELTA = 0.01, 4.0, 1e-5  # of the lecture's figure
+
+Array = NDArray[np.float64]
+Function = Callable[[Array], Array]
+
+
+def composed(
+    loss: Function, below: Function, *, steps: int, rounding: Any, width: float, n: int
+) -> tuple[Array, Array]:
+    """Losses on a grid, and their probabilities after all steps.
+
+    `loss` rises or falls with the output z of one step, `below` is the distribution function of z. Every loss
+    is rounded to a multiple of width: up (np.ceil), down (np.floor) or to the nearest (np.rint).
+    """
+    z = np.linspace(-12 * SIGMA, 12 * SIGMA + 1, 200_001)
+    values = loss(z)
+    ends = values[:-1], values[1:]
+    at = {np.floor: np.minimum(*ends), np.ceil: np.maximum(*ends), np.rint: np.add(*ends) / 2}[rounding]
+    places = rounding(at / width).astype(int) % n  # a loss below 0 wraps around
+    one = np.bincount(places, weights=np.diff(below(z)), minlength=n)
+    total = np.fft.irfft(np.fft.rfft(one) ** steps, n)  # a convolution is a product of transforms
+    losses: Array = width * np.arange(-n // 2, n // 2, dtype=np.float64)
+    return losses, np.fft.fftshift(total)
+
+
+def delta_of(epsilon: float, losses: Array, mass: Array) -> float:
+    """E[(1 - e^(epsilon - L))_+] for a law on a rising grid."""
+    first = np.searchsorted(losses, epsilon)
+    return float(np.sum(mass[first:] * -np.expm1(epsilon - losses[first:])))
 
 
 @cache
-def composed_by_hand(steps: int, *, direction: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Losses on a grid and their probabilities after `steps` steps at q = 0.01, sigma = 4, for drawing.
+def lecture_law(steps: int, *, direction: str) -> tuple[Array, Array]:
+    """The law at q = 0.01, sigma = 4, for drawing: rounded to the nearest, so neither an upper nor a lower bound.
 
-    The record is removed, added, or replaced (+1 becomes -1, samples of fixed size, all other gradients 0). The loss
-    of one step is rounded to the nearest grid point and convolved by a Fourier transform. This is neither an upper nor
-    a lower bound: bounds are what `dpml.accounting.pld` gives.
+    The record is removed, added, or replaced (+1 becomes -1, samples of fixed size, all other gradients 0).
     """
-    n, reach, sigma = 2**17, 8.0, 4.0
-    width = 2 * reach / n
-    z = np.linspace(-10 * sigma, 10 * sigma + 1, 100_001)
-    middle = (z[:-1] + z[1:]) / 2
-    loss = log1p_scaled_expm1(-gaussian_loss(middle, sigma=sigma), q=Q)
-    below = ndtr(z / sigma)
-    if direction != "add":
-        below = (1 - Q) * below + Q * ndtr((z - 1) / sigma)
-    if direction == "add":
-        loss = -loss
-    elif direction == "replace":
-        loss = loss - log1p_scaled_expm1(-gaussian_loss(-middle, sigma=sigma), q=Q)
-    cells = np.rint(loss / width).astype(int) % n  # a negative loss wraps around
-    step = np.bincount(cells, weights=np.diff(below), minlength=n)
-    total = np.fft.irfft(np.fft.rfft(step) ** steps, n)
-    grid: NDArray[np.float64] = np.asarray((np.arange(n) - n // 2) * width, dtype=np.float64)
-    return grid, np.maximum(np.fft.fftshift(total), 0.0)
 
+    def loss(z: Array) -> Array:
+        return log1p_scaled_expm1(-gaussian_loss(z, sigma=SIGMA), q=Q)
 
-def delta_by_hand(epsilon: float, *, steps: int, direction: str) -> float:
-    grid, mass = composed_by_hand(steps, direction=direction)
-    above = grid > epsilon
-    return float(np.sum(mass[above] * -np.expm1(epsilon - grid[above])))
+    def replaced(z: Array) -> Array:
+        return loss(z) - loss(-z)
+
+    def added(z: Array) -> Array:
+        return -loss(z)
+
+    def without(z: Array) -> Array:
+        return np.asarray(ndtr(z / SIGMA))
+
+    def with_it(z: Array) -> Array:
+        return np.asarray((1 - Q) * ndtr(z / SIGMA) + Q * ndtr((z - 1) / SIGMA))
+
+    pairs = {"remove": (loss, with_it), "add": (added, without), "replace": (replaced, with_it)}
+    return composed(*pairs[direction], steps=steps, rounding=np.rint, width=2.0**-13, n=2**17)

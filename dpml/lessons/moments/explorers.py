@@ -16,7 +16,8 @@ from dpml.accounting.pld import fixed_size
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
 from dpml.classroom.svg import power_of_ten
-from dpml.lessons.moments.by_hand import DELTA, Q, composed_by_hand, delta_by_hand
+from dpml.lessons.moments import by_hand
+from dpml.lessons.moments.by_hand import DELTA, Q
 from dpml.mechanisms import gaussian_loss, gaussian_sigma_classic_formula
 from dpml.numerics import crossing, log1p_scaled_expm1
 
@@ -34,13 +35,13 @@ def loss_distribution() -> Explorer:
 
     @cache
     def density(steps: int, direction: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        grid, mass = composed_by_hand(steps, direction=direction)
+        grid, mass = by_hand.lecture_law(steps, direction=direction)
         x = np.linspace(-1.5, 3.0, 91)
         return x, np.maximum(np.interp(x, grid, mass / (grid[1] - grid[0])), 1e-9)
 
     @cache
     def delta_of(epsilon: float, steps: int, direction: str) -> float:
-        return delta_by_hand(epsilon, steps=steps, direction=direction)
+        return by_hand.delta_of(epsilon, *by_hand.lecture_law(steps, direction=direction))
 
     @cache
     def profiles(steps: int, direction: str) -> tuple[list[float], list[float]]:
@@ -177,7 +178,7 @@ def honest_figure() -> Explorer:
         """epsilon of one pair of datasets under replace-one."""
 
         def excess(epsilon: float) -> float:
-            return delta_by_hand(epsilon, steps=steps, direction="replace") - DELTA
+            return by_hand.delta_of(epsilon, *by_hand.lecture_law(steps, direction="replace")) - DELTA
 
         return crossing(excess, low=0.0, high=7.0)
 
