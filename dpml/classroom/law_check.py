@@ -100,7 +100,7 @@ def law(
             enough = min(runs, max(400, 8 * runs // size)) // look
             mine += draw(f, setting, form=here, runs=enough - len(mine), rng=rng, name=name)
         seen = [_seen(*one, within=within) for one in zip(given, outputs, right, strict=True)]
-        if all(_refuted(seen, one, mistakes) for one in (law, *also)):
+        if all(_refuted(seen, one, mistakes) for one in (law, *also)) and (look == 1 or _clear(seen, mistakes)):
             raise NotYet(f"{name} {_finding(seen, law, list(neighbours))} {_diagnosis(seen, law, mistakes)}".rstrip())
     passed(
         name,
@@ -114,19 +114,24 @@ def _given(law: Laws, setting: Setting, noise: float = 1.0) -> Law | Sequence[La
     return law(setting[first], **{key: setting[key] for key in rest}, noise=noise)
 
 
-def _parts(found: Law | Sequence[Law]) -> list[Law]:
-    """The laws of the coordinates; one law of all together where they have few labels."""
+def _parts(found: Law | Sequence[Law], *, joint: bool) -> list[Law]:
+    """The laws of the coordinates, or one law of all together."""
     if isinstance(found, Law):
         return [found]
-    tables = [part.outcomes for part in found]
-    if not all(tables) or math.prod(len(table or {}) for table in tables) > _JOINT:
+    if not joint:
         return list(found)
-    joint = product(*(table.items() for table in tables if table))
-    return [laws.discrete({tuple(k for k, _ in row): math.prod(p for _, p in row) for row in joint})]
+    rows = product(*((part.outcomes or {None: 1.0}).items() for part in found))
+    return [laws.discrete({tuple(k for k, _ in row): math.prod(p for _, p in row) for row in rows})]
+
+
+def _few_labels(found: Law | Sequence[Law]) -> bool:
+    """Whether the coordinates have so few labels that their combinations can be counted."""
+    parts = [found] if isinstance(found, Law) else found
+    return math.prod(len(part.outcomes) if part.outcomes else math.inf for part in parts) <= _JOINT
 
 
 def _seen(setting: Setting, outputs: list[Any], right: Law | Sequence[Law], *, within: tuple[float, float]) -> _Seen:
-    parts = _parts(right)
+    parts = _parts(right, joint=_few_labels(right))
     known = {id(part): laws.cells(part, number=_CELLS, within=within) for part in {id(p): p for p in parts}.values()}
     where = [known[id(part)] for part in parts]
     columns = [outputs] if len(parts) == 1 else list(np.array(outputs, dtype=float).T)
@@ -138,7 +143,7 @@ def _seen(setting: Setting, outputs: list[Any], right: Law | Sequence[Law], *, w
 
 def _shares(seen: _Seen, law: Laws, noise: float = 1.0) -> NDArray[np.float64] | None:
     """The probability of each cell of each coordinate under a law; None for a law of another form."""
-    parts = _parts(_given(law, seen.setting, noise))
+    parts = _parts(_given(law, seen.setting, noise), joint=len(seen.where) == 1)
     if len(parts) != len(seen.where):
         return None
     rows: dict[tuple[int, int], NDArray[np.float64]] = {}
@@ -272,7 +277,7 @@ def _constant(seen: _Seen) -> bool:
 def _scores(mine: _Seen, one: _Seen, other: _Seen, law: Laws) -> NDArray[np.float64]:
     """A number for each output that tells two settings apart: its size, or for labels the ratio of probabilities."""
     if len(mine.where) == 1 and isinstance(mine.where[0], tuple):
-        tables = [_parts(_given(law, which.setting))[0].outcomes or {} for which in (one, other)]
+        tables = [_parts(_given(law, which.setting), joint=True)[0].outcomes or {} for which in (one, other)]
         ratio = {k: math.log((tables[0].get(k, 0.0) + 1e-9) / (tables[1].get(k, 0.0) + 1e-9)) for k in mine.outputs}
         return np.array([ratio[k] for k in mine.outputs])
     return np.array(mine.outputs, dtype=float).reshape(len(mine.outputs), -1).sum(axis=1)
@@ -301,6 +306,14 @@ def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
     return float(
         tails[i, k]
     ), f"at {spoken(seen.setting)}, {at}{event} came in {100 * count[i, k] / n:.3g} % of {n} runs, {way}"
+
+
+def _clear(seen: list[_Seen], mistakes: Sequence[Mistake]) -> bool:
+    """Whether no two mistakes fit nearly as well, so that more outputs would tell which it is."""
+    best, second = sorted([-math.inf, -math.inf, *(_fit(seen, m.wrong) for m in mistakes if _likely(seen, m.wrong))])[
+        -2:
+    ][::-1]
+    return best == -math.inf or best - second > 7
 
 
 def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> str:
