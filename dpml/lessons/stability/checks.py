@@ -1,28 +1,19 @@
-"""The checks of the exercises of chapter 07, Privacy by stability: one name for each question.
-
-items 1 to 3   stability_numbers      the distance of a vote, the release curve, the exact delta
-items 4 and 5  stability_mechanisms   what a sharp test tells, and M_stab itself
-items 6 and 7  stability_numbers      how many models M_samp trains, and the number to which it adds noise
-items 8 and 9  stability_proofs       what holds for M_samp, and why a bad event may be free
+"""The checks of the exercises of chapter 07, Privacy by stability, in the order of its items.
 
 Neighbours differ in one vote, or one record, that is replaced. Ties go to the lowest label.
 """
 
 from __future__ import annotations
 
-import io
 import math
-from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
 
-from dpml.classroom import checks
+from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake
-from dpml.pate import m_samp, m_stab, stability
-
-# ---- The checks of chapter 07 whose answer is a number or a formula ----
-
+from dpml.classroom.laws import Law
+from dpml.pate import m_samp, m_stab, stability, voting
 
 _EPSILON, _DELTA, _N = 1.0, 1e-5, 100_000
 
@@ -67,12 +58,12 @@ def check_distance(answer: Any) -> None:
                 "where one vote changes the winner the distance is 0, not 1: the maximum is over 0, ..., n.",
             ),
             Mistake(
-                lambda counts: _gap_to_the_second(counts),
-                "the nearest rival need not be the one with most votes: how ties fall counts too.",
-            ),
-            Mistake(
                 lambda counts: max((g + 1) // 2 - 1 if low else g // 2 for g, low in gaps(counts)),
                 "the smallest of the distances counts: one label is enough to overtake.",
+            ),
+            Mistake(
+                lambda counts: _gap_to_the_second(counts),
+                "the nearest rival need not be the one with most votes: how ties fall counts too.",
             ),
         ],
         hint="Move votes from the winner to one rival and count how many moves leave the winner where it is.",
@@ -97,7 +88,7 @@ def check_release_at_one(answer: Any) -> None:
         expected=float(m_stab.release_probability(1, epsilon=_EPSILON, delta=_DELTA)),
         rel=1e-3,
         mistakes=[
-            Mistake(lambda a: abs(a - 1) < 1e-3, "that is what the slide says of stable datasets. Look at T."),
+            Mistake(1.0, "that is what the slide says of stable datasets. Look at T."),
             Mistake(half, "this is the value at distance 0, where the noise has to bridge all of T."),
             Mistake(_DELTA, "that is the tail bound of the lecture, on both sides, and at distance 0."),
             Mistake(
@@ -122,11 +113,148 @@ def check_exact_delta(answer: Any) -> None:
                 _DELTA * math.e / 2,
                 "that is P(release) at distance 1. If the answers of two neighbours differ, both distances are 0.",
             ),
-            Mistake(lambda a: a == 0, "f(D) is possible under D and impossible under D': no epsilon pays for that."),
+            Mistake(0.0, "f(D) is possible under D and impossible under D': no epsilon pays for that."),
             Mistake(_DELTA / 4, "the probability is halved once too often."),
             Mistake(2 * _DELTA, "the two neighbours are not added up: each event is compared on its own."),
         ],
         hint="Look at two neighbours with different answers, and at the event that the answer of one of them comes.",
+    )
+
+
+def check_sharp_test(answer: Any) -> None:
+    """Two neighbouring votes of 100 that "release if 90 agree" tells apart although the winner is the same."""
+
+    def test(pair: Any) -> str | None:
+        try:
+            one, other = pair
+        except (TypeError, ValueError):
+            raise ValueError("give two lists of votes, (counts, counts_prime).") from None
+        rows = [list(one), list(other)]
+        if any(len(row) != len(rows[0]) or len(row) < 2 for row in rows):
+            raise ValueError("both lists need as many labels, at least two.")
+        if any(int(c) != c or c < 0 for row in rows for c in row):
+            raise ValueError("votes are whole numbers, none below 0.")
+        if any(sum(row) != 100 for row in rows):
+            raise ValueError(f"each list must have 100 votes, and these have {sum(rows[0])} and {sum(rows[1])}.")
+        moved = sum(abs(a - b) for a, b in zip(*rows, strict=True))
+        if moved == 0:
+            return "the two are the same dataset."
+        if moved > 2:
+            return f"they are no neighbours: {moved // 2} votes differ, and one may."
+        answered = [max(row) >= 90 for row in rows]
+        if answered[0] == answered[1]:
+            return f"the rule {'answers' if answered[0] else 'is silent'} on both. Where does its decision change?"
+        return None
+
+    checks.counterexample(
+        answer,
+        name="sharp_test",
+        test=test,
+        shows=lambda pair: "the rule answers on one of them and is silent on the other, and the winner is the same",
+    )
+
+
+def check_stable_release(answer: Any) -> None:
+    """M_stab for votes: private with (epsilon, delta/2), and released as often as the formula says."""
+
+    def test(distance: float, *, threshold: float, scale: float) -> float:
+        """The probability that the distance plus Laplace noise of this scale, 0 for none, exceeds the threshold."""
+        above = distance - threshold
+        if scale == 0:
+            return float(above > 0)
+        tail = math.exp(-abs(above) / scale) / 2
+        return 1 - tail if above > 0 else tail
+
+    def stab(of: Any = stability.distance_to_instability, *, bar: Any = _threshold, scale: Any = None) -> Any:
+        """The law of M_stab with another distance, another threshold, or another scale of the noise."""
+
+        def law(counts: Any, *, epsilon: float, delta: float, noise: float = 1.0) -> Law:
+            b = noise * (1 / epsilon if scale is None else scale(epsilon))
+            p = test(float(of(counts)), threshold=bar(epsilon, delta), scale=b)
+            return laws.discrete({int(np.argmax(counts)): p, m_stab.FAIL: 1 - p})
+
+        return law
+
+    def noisy_vote(counts: Any, *, epsilon: float, delta: float, noise: float = 1.0) -> Law:
+        return laws.discrete(dict(enumerate(voting.argmax_probabilities(counts, scale=noise / epsilon).tolist())))
+
+    checks.law(
+        answer,
+        name="stable_release",
+        law=stab(),
+        settings=[
+            {"counts": np.array(counts), "epsilon": epsilon, "delta": delta}
+            for counts, epsilon, delta in (
+                ((5, 4, 0), 1.6, 0.05),
+                ((4, 5, 0), 1.6, 0.05),
+                ((4, 6, 0), 1.6, 0.05),  # the second may win a tie
+                ((6, 3, 0), 1.6, 0.05),
+                ((3, 3, 12, 2), 0.7, 0.1),
+                ((20, 9, 1), 0.7, 0.1),
+            )
+        ],
+        neighbours=[(0, 1)],
+        runs=8000,
+        wrong=[
+            Mistake(
+                stab(scale=lambda epsilon: 0.0),
+                "the distance meets the threshold without noise: whether it answers tells two neighbours apart.",
+            ),
+            Mistake(
+                stab(scale=lambda epsilon: 0.0, bar=lambda epsilon, delta: 0.5),
+                "it answers wherever one vote cannot change the answer. Whether it answers is an output too.",
+            ),
+            Mistake(
+                lambda counts, **_: laws.certain(int(np.argmax(counts))),
+                "the winner is always released. At the border one vote changes it.",
+            ),
+            Mistake(
+                stab(lambda counts: stability.distance_to_instability(counts) + 1),
+                "the distance is one too large: at the border it must be 0.",
+            ),
+            Mistake(
+                stab(lambda counts: _lead(counts) // 2),
+                "the distance is half the lead here. Where the second label wins ties it is one less for an even lead.",
+            ),
+            Mistake(stab(_lead), "the lead takes the place of the distance. One moved vote changes the lead by two."),
+            Mistake(
+                stab(scale=lambda epsilon: epsilon), "the scale of the noise is epsilon and should be its inverse."
+            ),
+            Mistake(noisy_vote, "this is a noisy vote: noise on the counts. Here the noise belongs into the test."),
+            *(
+                Mistake(stab(bar=bar), diagnosis)
+                for bar, diagnosis in (
+                    (lambda e, d: math.log(1 / d) * e, "the threshold is multiplied by epsilon; it must be divided."),
+                    (lambda e, d: math.log(1 / d), "the threshold is not divided by epsilon."),
+                    (
+                        lambda e, d: math.log(1 / (2 * d)) / e,
+                        "the threshold log(1/(2 delta))/epsilon gives (epsilon, delta); asked for is half of that "
+                        "delta.",
+                    ),
+                    (lambda e, d: 2 * _threshold(e, d), "the threshold is twice as high as it has to be."),
+                    (lambda e, d: 0.8 * _threshold(e, d), "the threshold is too low: it spends a larger delta."),
+                )
+            ),
+        ],
+    )
+
+
+def _threshold(epsilon: float, delta: float) -> float:
+    return math.log(1 / delta) / epsilon
+
+
+def _lead(counts: Any) -> float:
+    return float(np.ptp(np.sort(counts)[-2:]))
+
+
+def _about(value: float, diagnosis: str, *, within: float = 0.0) -> Mistake:
+    """A mistake that gives this value, rounded to a whole number or not."""
+    return Mistake(lambda a: abs(a - value) < max(within, 1.5), diagnosis, example=value)
+
+
+def _rounded_down(models: int) -> Mistake:
+    return Mistake(
+        lambda a: models - 1.5 < a < models - 0.3, "a number of models is whole: round up.", example=models - 1
     )
 
 
@@ -141,17 +269,14 @@ def check_models_printed(answer: Any) -> None:
         rel=0.0,
         abs=0.25,
         mistakes=[
-            Mistake(
-                lambda a: 22.5 < a < 24.5, "this is for q = 1. The q of the slide is the gamma of the line before."
+            _about(log, "this is for q = 1. The q of the slide is the gamma of the line before.", within=1.0),
+            _rounded_down(plan.n_models),
+            _about(log / plan.q, "q is squared in Hoeffding's exponent."),
+            _about(
+                math.log(1 / _DELTA) / plan.q**2, "the union over all n records is missing: n stands in the logarithm."
             ),
-            Mistake(lambda a: plan.n_models - 1.5 < a < plan.n_models - 0.3, "a number of models is whole: round up."),
-            Mistake(lambda a: abs(a * plan.q / log - 1) < 0.01, "q is squared in Hoeffding's exponent."),
-            Mistake(
-                lambda a: abs(a * plan.q**2 / math.log(1 / _DELTA) - 1) < 1e-3,
-                "the union over all n records is missing: n stands in the logarithm.",
-            ),
-            Mistake(
-                lambda a: abs(a * (32 * math.log(_N / _DELTA)) ** -2 / log - 1) < 1e-3,
+            _about(
+                log * (32 * math.log(_N / _DELTA)) ** 2,
                 "the logarithm in gamma is that of 1/delta; n comes in with n_T only.",
             ),
         ],
@@ -170,20 +295,17 @@ def check_models_chernoff(answer: Any) -> None:
         rel=0.0,
         abs=0.25,
         mistakes=[
-            Mistake(
-                lambda a: abs(a * plan.q / (3 * log) - 1) < 1e-3,
+            _about(
+                3 * log / plan.q,
                 "this comes from the simpler exponent q n_T / 3, which is right but gives more models.",
             ),
             Mistake(
-                lambda a: a == m_samp.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N).n_models,
+                m_samp.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N).n_models,
                 "this is the count by Hoeffding's inequality again.",
             ),
-            Mistake(
-                lambda a: abs(a * plan.q * (2 * math.log(2) - 1) / math.log(1 / _DELTA) - 1) < 1e-3,
-                "the union over all n records is missing.",
-            ),
-            Mistake(lambda a: abs(a * plan.q / log - 1) < 1e-3, "the factor 2 log 2 - 1 of the exponent is missing."),
-            Mistake(lambda a: plan.n_models - 1.5 < a < plan.n_models - 0.3, "a number of models is whole: round up."),
+            _about(math.log(1 / _DELTA) / (plan.q * (2 * math.log(2) - 1)), "the union over all n records is missing."),
+            _about(log / plan.q, "the factor 2 log 2 - 1 of the exponent is missing."),
+            _rounded_down(plan.n_models),
         ],
         hint="Solve n e^{-(2 log 2 - 1) q n_T} = delta for n_T.",
     )
@@ -192,9 +314,12 @@ def check_models_chernoff(answer: Any) -> None:
 def check_scaled(answer: Any) -> None:
     """What M_samp adds its noise to, or minus infinity where it must fail whatever the votes are."""
 
-    def made(units: float, less: float = 1.0, guard: float | None = 2.0, reverse: bool = False) -> Any:
+    def made(
+        units: float, less: float = 1.0, guard: float | None = 2.0, reverse: bool = False, strict: bool = False
+    ) -> Any:
         def scaled(counts: Any, *, most_used: int, q: float, n_models: int) -> float:
-            if guard is not None and most_used > guard * q * n_models:
+            limit = math.inf if guard is None else guard * q * n_models
+            if most_used > limit or (strict and most_used == limit):
                 return -math.inf
             top = sorted(int(c) for c in counts)
             return (top[-1] - (top[0] if reverse else top[-2])) / (units * q * n_models) - less
@@ -236,167 +361,12 @@ def check_scaled(answer: Any) -> None:
                 "a record in more than 2 q n_T parts moves more votes than the noise is made for: fail then.",
             ),
             Mistake(made(4.0, guard=1.0), "q n_T parts are what a record has in the mean; fail above twice that only."),
+            Mistake(made(4.0, strict=True), "exactly 2 q n_T parts are still allowed: fail only above."),
             Mistake(made(4.0, reverse=True), "the second largest count matters, not the smallest."),
         ],
         hint="Fail if most_used > 2 q n_T. Otherwise the lead of the first over the second count, in units of what one "
         "record can change, less one.",
     )
-
-
-# ---- The checks of chapter 07 on mechanisms: a test without noise refuted, and M_stab for votes ----
-
-
-_FAIL = m_stab.FAIL
-
-
-def check_sharp_test(answer: Any) -> None:
-    """Two neighbouring votes of 100 that "release if 90 agree" tells apart although the winner is the same."""
-
-    def test(pair: Any) -> str | None:
-        try:
-            one, other = pair
-        except (TypeError, ValueError):
-            raise ValueError("give two lists of votes, (counts, counts_prime).") from None
-        rows = [list(one), list(other)]
-        if any(len(row) != len(rows[0]) or len(row) < 2 for row in rows):
-            raise ValueError("both lists need as many labels, at least two.")
-        if any(int(c) != c or c < 0 for row in rows for c in row):
-            raise ValueError("votes are whole numbers, none below 0.")
-        if any(sum(row) != 100 for row in rows):
-            raise ValueError(f"each list must have 100 votes, and these have {sum(rows[0])} and {sum(rows[1])}.")
-        moved = sum(abs(a - b) for a, b in zip(*rows, strict=True))
-        if moved == 0:
-            return "the two are the same dataset."
-        if moved > 2:
-            return f"they are no neighbours: {moved // 2} votes differ, and one may."
-        answered = [max(row) >= 90 for row in rows]
-        if answered[0] == answered[1]:
-            return f"the rule {'answers' if answered[0] else 'is silent'} on both. Where does its decision change?"
-        return None
-
-    checks.counterexample(
-        answer,
-        name="sharp_test",
-        test=test,
-        shows=lambda pair: "the rule answers on one of them and is silent on the other, and the winner is the same",
-    )
-
-
-def check_stable_release(answer: Any) -> None:
-    """M_stab for votes: private with (epsilon, delta/2), and released as often as the formula says."""
-    name, epsilon, delta = "stable_release", 1.4, 0.05
-    threshold = m_stab.stability_threshold(epsilon=epsilon, delta=delta)
-    votes: list[tuple[int, ...]] = [(4, 5, 0), (5, 4, 0), (6, 3, 0), (7, 2, 0), (8, 1, 0), (9, 0, 0)]
-    known = {v: (int(stability.distance_to_instability(v)), int(np.argmax(v))) for v in votes}
-
-    def distance(counts: Any) -> int:
-        return known[tuple(counts.tolist())][0]
-
-    def decide(counts: Any, released: bool) -> int:
-        return known[tuple(counts.tolist())][1] if released else _FAIL
-
-    def noisy(
-        counts: Any, rng: np.random.Generator, *, b: float = 1 / epsilon, t: float = threshold, more: int = 0
-    ) -> int:
-        return decide(counts, distance(counts) + more + rng.laplace(0.0, b) > t)
-
-    def asks(counts: Any, rng: np.random.Generator) -> Any:
-        return answer(counts, epsilon=epsilon, delta=delta, rng=rng)
-
-    pairs = [(np.array(votes[i + 1]), np.array(votes[i])) for i in (0, 2, 3)]
-    with redirect_stdout(io.StringIO()) as success:
-        checks.mechanism(
-            asks if callable(answer) else answer,
-            name=name,
-            reference=noisy,
-            neighbours=pairs,
-            epsilon=epsilon,
-            delta=delta / 2,
-            trials=5000,
-            mistakes=[
-                Mistake(
-                    lambda counts, rng: decide(counts, distance(counts) > threshold),
-                    "the distance meets the threshold without noise: whether it answers tells two neighbours apart.",
-                ),
-                Mistake(
-                    lambda counts, rng: decide(counts, distance(counts) >= 1),
-                    "it answers wherever one vote cannot change the answer. Whether it answers is an output too.",
-                ),
-                Mistake(
-                    lambda counts, rng: int(np.argmax(counts)),
-                    "the winner is always released. At the border one vote changes it.",
-                ),
-                Mistake(
-                    lambda counts, rng: decide(
-                        counts, distance(counts) + 1 + rng.laplace(scale=1 / epsilon) > threshold
-                    ),
-                    "the distance is one too large: at the border it must be 0.",
-                ),
-                Mistake(
-                    lambda counts, rng: decide(
-                        counts, np.ptp(np.sort(counts)[-2:]) + rng.laplace(scale=1 / epsilon) > threshold
-                    ),
-                    "the lead takes the place of the distance. One moved vote changes the lead by two.",
-                ),
-                Mistake(
-                    lambda counts, rng: noisy(counts, rng, b=epsilon),
-                    "the scale of the noise is epsilon and should be its inverse.",
-                ),
-                Mistake(
-                    lambda counts, rng: noisy(counts, rng, b=1 / (2 * epsilon)),
-                    "the noise is for twice the epsilon.",
-                ),
-                Mistake(
-                    lambda counts, rng: int(np.argmax(counts + rng.laplace(scale=1 / epsilon, size=len(counts)))),
-                    "this is a noisy vote: noise on the counts. Here the noise belongs into the test.",
-                ),
-                Mistake(
-                    lambda counts, rng: noisy(counts, rng, t=math.log(1 / delta) * epsilon),
-                    "the threshold is multiplied by epsilon; it must be divided.",
-                ),
-                Mistake(
-                    lambda counts, rng: noisy(counts, rng, t=math.log(1 / delta)),
-                    "the threshold is not divided by epsilon.",
-                ),
-                Mistake(
-                    lambda counts, rng: noisy(counts, rng, t=math.log(1 / (2 * delta)) / epsilon),
-                    "the threshold log(1/(2 delta))/epsilon gives (epsilon, delta); asked for is half of that delta.",
-                ),
-            ],
-        )
-    _require_the_release_rates(asks, known, epsilon=epsilon, delta=delta, name=name)
-    print(success.getvalue(), end="")
-
-
-def _require_the_release_rates(
-    run: Any, known: dict[tuple[int, ...], tuple[int, int]], *, epsilon: float, delta: float, name: str
-) -> None:
-    """The rate at each distance is that of the formula, within 6.5 standard deviations and 4 runs of 3000."""
-    runs, rng = 3000, np.random.default_rng(20_250_307)
-    for counts, (distance, winner) in known.items():
-        came = [int(run(np.array(counts), rng)) for _ in range(runs)]
-        strange = sorted(set(came) - {winner, _FAIL})
-        if strange:
-            raise checks.NotYet(
-                f"{name}: on the votes {list(counts)} it returned {strange[0]}. It may return the exact winner, or "
-                f"{_FAIL} for a failure, and nothing else."
-            )
-        p = float(m_stab.release_probability(distance, epsilon=epsilon, delta=delta))
-        rate = came.count(winner) / runs
-        if abs(rate - p) > 6.5 * math.sqrt(p * (1 - p) / runs) + 4 / runs:
-            way = "more often" if rate > p else "less often"
-            raise checks.NotYet(
-                f"{name}: on the votes {list(counts)} the answer came in {100 * rate:.3g} % of {runs} runs, {way} than "
-                "M_stab with the threshold log(1/delta)/epsilon and noise of scale 1/epsilon gives it. "
-                + (
-                    "A lower threshold than that spends a larger delta."
-                    if rate > p
-                    else "It is private, but too cautious: look at the threshold, the noise and the distance."
-                )
-            )
-
-
-# ---- The checks of chapter 07 on proofs: what holds for M_samp, and why a bad event may be free ----
 
 
 def check_samp_claims(answer: Any) -> None:
