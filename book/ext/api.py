@@ -31,7 +31,11 @@ from .docstrings import Public, chapter_of, first_sentence, table
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = "book/api/index"
 NOT_SHOWN = ("dpml.lessons", "dpml.datasets", "dpml.__main__")  # chapters show their own explorers and checks
-NOT_SHOWN += ("dpml.accounting.orders",)  # and parts of the accountants that no reader calls
+NOT_SHOWN += (
+    "dpml.accounting.orders",
+    "dpml.accounting.quadrature",
+    "dpml.accounting.subsampled_gaussian",
+)  # and parts of the accountants that no reader calls
 NOT_SHOWN += tuple(f"dpml.accounting.pld.{part}" for part in ("lattice", "contour", "pairs", "normal", "limits"))
 NOT_SHOWN += ("dpml.accounting.pld.calibration",)
 

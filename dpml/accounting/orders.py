@@ -9,8 +9,9 @@ $(\varepsilon(\lambda), \delta)$-private for every $\lambda > 0$, where
     - \log\bigl(1 + \tfrac{1}{\lambda}\bigr) .
 
 Each value is a valid bound, so that the search decides only how tight the result is, never whether it holds. It
-starts with a geometric grid of lambda around a guess; while the best one lies at an end, the grid grows there; then it
-is refined around the best until neighbours agree to 1e-5.
+starts with a geometric grid of lambda around a guess; while the best one lies at an end, the grid grows there.
+Then it is refined around the best until neighbours agree to 1e-5. A moment costs little beside the call that asks for
+it, so that few calls with many lambda each are made.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     Moment = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _PER_OCTAVE = 12
-_FIRST = 2 * _PER_OCTAVE  # the first grid reaches two octaves to either side of the guess
+_FIRST = np.arange(-15, 7)  # about the guess, which is more often too large
 _LEAST, _LARGEST = -40 * _PER_OCTAVE, 58 * _PER_OCTAVE  # where order = 1 + lambda still tells lambda
-_AROUND = np.array([-0.1, -0.03, 0.0, 0.03, 0.1])  # new points around a vertex, in widths of the bracket
+_AROUND = np.array([-0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1])  # new points around a vertex, in widths of the bracket
 _INSIDE = np.linspace(0.0, 1.0, 11)  # and in the whole bracket
 _CLOSE = 1e-5  # where the search stops; near a smooth minimum it is then within 3e-6 of it
 _ROUNDING = 2.0**-40  # of each term: far more than its error, so that the sum is rounded up
@@ -50,8 +51,7 @@ def best(moment: Moment, steps: float, log_inverse_delta: float, *, guess: float
         slope, intercept = line(lam, moment(lam), log_inverse_delta)
         return np.maximum(0.0, steps * slope + intercept)
 
-    centre = min(max(round(_PER_OCTAVE * math.log2(guess)), _LEAST + _FIRST), _LARGEST - _FIRST)
-    grid = np.arange(centre - _FIRST, centre + _FIRST + 1)
+    grid = min(max(round(_PER_OCTAVE * math.log2(guess)), _LEAST + 15), _LARGEST - 15) + _FIRST
     lam = _from_grid(grid)
     values = evaluate(lam)
     i = int(values.argmin())
@@ -70,7 +70,7 @@ def best(moment: Moment, steps: float, log_inverse_delta: float, *, guess: float
         if max(values[low], values[high]) <= least * (1.0 + _CLOSE):
             break
         a, b = math.log(lam[low]), math.log(lam[high])
-        middle = vertex(a, math.log(lam[i]), b, *(float(values[k]) for k in (low, i, high))) if low < i < high else a
+        middle = _vertex(np.log(lam[low : high + 1]).tolist(), values[low : high + 1].tolist()) if low < i < high else a
         points = np.concatenate([a + (b - a) * _INSIDE, np.clip(middle + (b - a) * _AROUND, a, b)])
         lam = rounded(np.exp(np.sort(points)))
         values = evaluate(lam)
@@ -80,12 +80,12 @@ def best(moment: Moment, steps: float, log_inverse_delta: float, *, guess: float
     return least, at
 
 
-def vertex(a: float, b: float, c: float, at_a: float, at_b: float, at_c: float) -> float:
-    """Where the parabola through three points, the middle one lowest, has its minimum; within [a, c]."""
-    left, right = (b - a) * (at_b - at_c), (b - c) * (at_b - at_a)
+def _vertex(x: list[float], y: list[float]) -> float:
+    """Where the parabola through three points, the middle one lowest, has its minimum."""
+    left, right = (x[1] - x[0]) * (y[1] - y[2]), (x[1] - x[2]) * (y[1] - y[0])
     if not math.isfinite(left - right) or left == right:
-        return b
-    return min(max(b - 0.5 * ((b - a) * left - (b - c) * right) / (left - right), a), c)
+        return x[1]
+    return x[1] - 0.5 * ((x[1] - x[0]) * left - (x[1] - x[2]) * right) / (left - right)
 
 
 def guess(q: float, sigma: float, steps: float, log_inverse_delta: float) -> float:

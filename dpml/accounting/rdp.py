@@ -69,10 +69,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from dpml import arguments, numerics
-from dpml.accounting import _quick_order, orders
-from dpml.accounting._positive_terms import exp_excess
-from dpml.accounting._subsampled_gaussian import Nodes, log_moments, refuse_overflow, without_noise
+from dpml.accounting import orders
 from dpml.accounting.guarantee import Guarantee
+from dpml.accounting.quadrature import Nodes, exp_excess
+from dpml.accounting.subsampled_gaussian import log_moments, refuse_overflow, without_noise
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -159,7 +159,7 @@ def subsampled_gaussian(order: ArrayLike, *, q: float, sigma: float) -> NDArray[
     """Return the Rényi divergence of one step of the Poisson-subsampled Gaussian mechanism, in the shape of `order`.
 
     Any real orders in (1, 10^18]; the larger of the two directions. Neighbours: add/remove. Relative error below 1e-12
-    for q >= 1e-200, by quadrature of terms that are all positive (`dpml.accounting._subsampled_gaussian` says why).
+    for q >= 1e-200, by quadrature of terms that are all positive (`dpml.accounting.subsampled_gaussian` says why).
     0 at q = 0, the Gaussian curve at q = 1.
 
     Raises:
@@ -325,13 +325,10 @@ def without_replacement_upper(order: int, *, q: float, rdp: Callable[[int], floa
 
 
 def _best(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tuple[float, float]:
-    """The least epsilon found and its lambda: by the quick search where it can answer."""
-    found = _quick_order.best(q, sigma, steps, log_inverse_delta)
-    if found is None:
-        start = orders.guess(q, sigma, steps, log_inverse_delta)
-        with np.errstate(over="ignore"):
-            found = orders.best(_moments(q, sigma), steps, log_inverse_delta, guess=start)
-    return found
+    """The least epsilon found and its lambda."""
+    start = orders.guess(q, sigma, steps, log_inverse_delta)
+    with np.errstate(over="ignore"):
+        return orders.best(_moments(q, sigma), steps, log_inverse_delta, guess=start)
 
 
 def _moments(q: float, sigma: float) -> orders.Moment:

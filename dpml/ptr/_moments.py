@@ -1,22 +1,14 @@
 r"""Moments of 1 + q (e^L - 1) for the losses L that occur in propose-test-release, as sums of positive terms.
 
-`dpml.accounting._subsampled_gaussian` shows why nothing cancels in
-
-.. math::
-
-    \mathbb E_Q[(1+u)^{\lambda+1}] - 1
-    = \mathbb E_Q\bigl[(1+u)(e^{\lambda y} - 1 - \lambda y) + \lambda\,((1+u)y - u)\bigr], \qquad
-    u = q(e^L - 1), \; y = \log(1+u) ;
-
-only $\mathbb E_Q[u] = 0$ is used, so that any pair of laws will do. Here the law of L under Q is discrete after
-quadrature: points and logarithms of weights.
+The sums are those of `dpml.accounting.quadrature`. Here the law of L under Q is discrete after quadrature: points and
+logarithms of weights.
 
 - Laplace noise: masses at both ends and a density between them; Gauss-Legendre rules on pieces so short that
   $(\lambda+1) y$ changes by at most 12.
 - Laplace and Gaussian noise: the density of `dpml.ptr._worst_pairs` on the whole line, by the trapezoid rule.
   Up to a shift it is a normal density convolved with a positive measure, so that on the line Im L = d it grows by
   $e^{d^2/(2\mu^2)}$ like the normal one; the branch points of y are at distance pi. The step makes the error some
-  hundreds times e^-42, as there.
+  hundreds times e^-42, as in `dpml.accounting.subsampled_gaussian`.
 
 Case 1 needs neither: its moments are averages over the two branches of those of the subsampled Gaussian mechanism.
 """
@@ -29,9 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.accounting import rdp
-from dpml.accounting._positive_terms import entropy_excess, log_excess
-from dpml.accounting._subsampled_gaussian import Nodes, _integrate, log_moments
+from dpml.accounting import quadrature, rdp
+from dpml.accounting.subsampled_gaussian import log_moments
 from dpml.ptr._checked import Parameters
 from dpml.ptr._worst_pairs import log_mass
 
@@ -83,27 +74,6 @@ def product_log_density(points: Array, a: float, mu: float) -> Array:
     return np.asarray(np.logaddexp(np.logaddexp(far, near), between), dtype=np.float64)
 
 
-def log_forward(lam: Array, law: Law, q: float) -> Array:
-    """log E_Q[(1+u)^(lam+1)] at each lam > 0 of a 1-d array; 0 < q < 1."""
-    y, u = _loss(law, q)
-    with np.errstate(over="ignore", under="ignore"):
-        near = np.minimum(u, 1.0)
-        base = np.exp(law.log_weights + y)
-        # the linear terms: where u is large (1+u) y - u loses nothing, but its factors may overflow
-        line = np.where(u <= 1.0, np.exp(law.log_weights) * entropy_excess(near, y), base * y + _less(law, y))
-    return _integrate(lam, Nodes(y, base, law.log_weights + y, float(line.sum()), 1.0))
-
-
-def log_reverse(lam: Array, law: Law, q: float) -> Array:
-    """log E_Q[(1+u)^(-lam)] at each lam > 0 of a 1-d array; 0 < q < 1."""
-    y, u = _loss(law, q)
-    with np.errstate(over="ignore", under="ignore"):
-        weights = np.exp(law.log_weights)
-        near = np.minimum(u, 1.0)
-        line = np.where(u <= 1.0, weights * log_excess(near, y), -_less(law, y) - weights * y)
-    return _integrate(lam, Nodes(-y, weights, law.log_weights, float(line.sum()), 1.0))
-
-
 def log_case_1(lam: Array, q: float, given: Parameters) -> Array:
     """Log-moments of case 1 at lam > 0, any reals; 0 < q <= 1. Infinite beyond the range of floats."""
     return mixed_log(log_moments(lam, q, given.sigma), log_moments(lam, q, given.sigma2), given.delta0)
@@ -120,7 +90,7 @@ def log_case_2(lam: Array, q: float, given: Parameters) -> Array:
         rows = rest[: int(np.searchsorted(lam[rest], 4.0 * lam[rest[0]] + 4.0, side="right"))]
         rest = rest[rows.size :]
         law = product_law(1.0 / given.scale, 1.0 / given.sigma, float(lam[rows[-1]]) + 1.0)
-        result[rows] = log_forward(lam[rows], law, q)
+        result[rows] = quadrature.log_moments(lam[rows], quadrature.positive_powers(*law, q))
     return result
 
 
@@ -130,18 +100,3 @@ def mixed_log(usual: Array, rare: Array, weight: float) -> Array:
     near = np.log1p((1.0 - weight) * np.expm1(small) + weight * np.expm1(rare_small))
     far = np.logaddexp(math.log1p(-weight) + usual, math.log(weight) + rare)
     return np.asarray(np.where(np.maximum(usual, rare) < _LARGE, near, far), dtype=np.float64)
-
-
-def _less(law: Law, y: Array) -> Array:
-    """-u times the weight, as e^y - 1 may exceed the range of floats where the weight is tiny."""
-    return np.asarray(np.exp(law.log_weights) - np.exp(law.log_weights + y), dtype=np.float64)
-
-
-def _loss(law: Law, q: float) -> tuple[Array, Array]:
-    """y = log(1 + q (e^L - 1)) and u, the latter capped where only its size matters."""
-    loss = law.points
-    with np.errstate(under="ignore"):
-        u = q * np.expm1(np.minimum(loss, 700.0))
-        y = np.where(loss < 690.0, np.log1p(np.maximum(u, -0.5)), math.log(q) + loss)
-        y = np.where(u < -0.5, np.log((1.0 - q) + q * np.exp(np.minimum(loss, 0.0))), y)
-    return np.asarray(y, dtype=np.float64), u

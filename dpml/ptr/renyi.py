@@ -52,9 +52,9 @@ import numpy as np
 
 from dpml import arguments
 from dpml.accounting import orders
-from dpml.accounting._subsampled_gaussian import refuse_overflow
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.rdp import poisson_subsampled_lower
+from dpml.accounting.subsampled_gaussian import refuse_overflow
 from dpml.ptr._checked import Parameters, parameters
 from dpml.ptr._moments import REACH, log_case_1, log_case_2
 from dpml.ptr.theorems import rdp_case_1, rdp_case_2

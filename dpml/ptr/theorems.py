@@ -71,7 +71,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dpml import arguments, mechanisms
-from dpml.accounting import rdp
+from dpml.accounting import quadrature, rdp
 from dpml.accounting.guarantee import Guarantee
 from dpml.ptr import _moments
 from dpml.ptr._checked import Parameters, branch, parameters
@@ -235,8 +235,8 @@ def theorem_4_4_formula(
     inverse = (1.0 - given.delta0) / given.sigma**2 + given.delta0 / given.sigma2**2
     logs = [np.log1p(2.0 * q * q * flat * lam * inverse)]
     for first, power in (
-        (_moments.log_forward(lam, law, q), flat - 2.0),
-        (_moments.log_reverse(lam, law, q), -1.0 - flat),
+        (quadrature.log_moments(lam, quadrature.positive_powers(*law, q)), flat - 2.0),
+        (quadrature.log_moments(lam, quadrature.negative_powers(*law, q)), -1.0 - flat),
     ):
         second = log_c + _log_sum(power, loss, log_square)
         small = np.maximum(first, second) < 1.0

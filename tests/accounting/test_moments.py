@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from dpml import numerics
-from dpml.accounting import _peaks, _positive_terms, moments
-from dpml.accounting import _subsampled_gaussian as quadrature
+from dpml.accounting import moments, quadrature, subsampled_gaussian
 from tests.golden import golden
 
 GOLDEN = golden("accounting")
@@ -123,6 +122,14 @@ def test_random_real_orders(seed):
     assert moments.log_moment_e1(lam, q=q, sigma=sigma) == pytest.approx(added, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("lam", "q", "sigma"), [(1, 0.3, 0.8), (32, 0.01, 4.0), (7, 0.0, 1.0), (3, 1.0, 2.0), (999, 0.2, 27.0)]
+)
+def test_the_sum_that_a_student_reads(lam, q, sigma):
+    found = moments.binomial_sum(lam, q=q, sigma=sigma)
+    assert found == pytest.approx(moments.log_moment(lam, q=q, sigma=sigma), rel=1e-11, abs=1e-14)
+
+
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_random_integer_orders(seed):
     q, sigma, _, order = random_point(seed)
@@ -159,9 +166,8 @@ def test_a_finer_step_and_a_wider_range_change_nothing(monkeypatch):
     """Error bound e^-42 against e^-84, tails at 9.5 against 12 deviations."""
     points = list(scattered(300, 1))
     coarse = [both(*point) for point in points]
-    monkeypatch.setattr(quadrature, "_EXPONENT", 84.0)
-    monkeypatch.setattr(quadrature, "TAIL", 12.0)
-    monkeypatch.setattr(_peaks, "TAIL", 12.0)
+    monkeypatch.setattr(subsampled_gaussian, "_EXPONENT", 84.0)
+    monkeypatch.setattr(subsampled_gaussian, "TAIL", 12.0)
     for point, value in zip(points, coarse, strict=True):
         np.testing.assert_allclose(value, both(*point), rtol=1e-13, err_msg=str(point))
 
@@ -170,7 +176,7 @@ def test_a_coarse_step_is_seen(monkeypatch):
     """The test above can fail: at an error bound of e^-8 it would."""
     points = list(scattered(50, 1))
     fine = [both(*point) for point in points]
-    monkeypatch.setattr(quadrature, "_EXPONENT", 8.0)
+    monkeypatch.setattr(subsampled_gaussian, "_EXPONENT", 8.0)
     errors = [np.abs(both(*point) / value - 1.0).max() for point, value in zip(points, fine, strict=True)]
     assert max(errors) > 1e-9
 
@@ -179,12 +185,17 @@ def test_the_two_terms_agree_with_the_quadrature(monkeypatch):
     points = []
     for q, sigma, lam in scattered(4000, 2):
         lam = min(lam, 500.0)
-        if sigma < 3.0 and 0.001 < q < 0.9 and lam > 1e-4 and quadrature._separated(np.array([lam]), q, sigma)[0]:
+        if (
+            sigma < 3.0
+            and 0.001 < q < 0.9
+            and lam > 1e-4
+            and subsampled_gaussian._separated(np.array([lam]), q, sigma)[0]
+        ):
             points.append((q, sigma, lam))
     assert len(points) > 100
     closed = [both(*point) for point in points[:100]]
-    monkeypatch.setattr(quadrature, "_separated", lambda lam, q, sigma: np.zeros(lam.shape, dtype=np.bool_))
-    monkeypatch.setattr(quadrature, "_never_meet", lambda q, sigma: False)
+    monkeypatch.setattr(subsampled_gaussian, "_separated", lambda lam, q, sigma: np.zeros(lam.shape, dtype=np.bool_))
+    monkeypatch.setattr(subsampled_gaussian, "_never_meet", lambda q, sigma: False)
     for point, value in zip(points, closed, strict=False):
         np.testing.assert_allclose(value, both(*point), rtol=2e-13, err_msg=str(point))
 
@@ -194,21 +205,19 @@ def test_together_as_one_by_one():
     lam = np.geomspace(1e-6, 1e5, 90)
     for q, sigma in [(0.01, 4.0), (1e-6, 0.5), (0.3, 60.0), (0.9, 1.0), (1e-3, 0.04)]:
         single = [moments.log_moment(float(x), q=q, sigma=sigma) for x in lam]
-        np.testing.assert_allclose(quadrature.log_e2(lam, q, sigma), single, rtol=1e-13)
+        np.testing.assert_allclose(subsampled_gaussian.log_moments(lam, q, sigma), single, rtol=1e-13)
 
 
 def test_positive_terms():
     with mp.workdps(400):
         for x in [*np.geomspace(1e-150, 600.0, 60), *-np.geomspace(1e-150, 1e5, 60), 1.0, -1.0, 0.0]:
             right = float(mp.expm1(mp.mpf(float(x))) - mp.mpf(float(x)))
-            assert _positive_terms.exp_excess(np.array(x)) == pytest.approx(right, rel=1e-14, abs=1e-320)
+            assert quadrature.exp_excess(np.array(x)) == pytest.approx(right, rel=1e-14, abs=1e-320)
         for u in [*np.geomspace(1e-150, 1.0, 60), *-np.geomspace(1e-150, 0.999999, 60), 0.0]:
             v = mp.mpf(float(u))
             y, array = mp.log1p(v), np.array(u)
-            assert _positive_terms.log_excess(array, np.log1p(array)) == pytest.approx(
-                float(v - y), rel=1e-14, abs=1e-320
-            )
-            value = _positive_terms.entropy_excess(array, np.log1p(array))
+            assert quadrature._log_excess(array, np.log1p(array)) == pytest.approx(float(v - y), rel=1e-14, abs=1e-320)
+            value = quadrature._entropy_excess(array, np.log1p(array))
             assert value == pytest.approx(float((1 + v) * y - v), rel=1e-14, abs=1e-320)
 
 
@@ -244,7 +253,7 @@ def test_the_leading_term_at_tiny_q():
 
 def test_convex_in_lambda_and_increasing():
     lam = np.linspace(0.1, 200.0, 400)
-    value = quadrature.log_e2(lam, 0.01, 4.0)
+    value = subsampled_gaussian.log_moments(lam, 0.01, 4.0)
     assert (np.diff(value) > 0.0).all()
     assert (np.diff(value, 2) > -1e-12 * value[1:-1]).all()
 

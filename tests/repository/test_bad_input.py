@@ -112,6 +112,7 @@ GOOD_HERE |= {
     ("theorem_4_4", "sigma"): 20.0,
     ("theorem_4_4", "q"): 0.01,
     ("ptr.privacy.noise_multiplier", "epsilon"): 3.0,
+    ("binomial_sum", "lam"): 3,
 }
 GOOD_HERE |= {(f"theorem_4_2{g}", "delta0"): 1e-8 for g in ("", "_printed")}
 GOOD_HERE |= {("epsilon_by_rdp_branch_in_delta", "delta0"): 1e-8}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.accounting import _quick_order, orders
+from dpml.accounting import orders
 from dpml.accounting.pld.contour import placement
 from dpml.accounting.pld.contour.line import Line, line
 from dpml.accounting.pld.contour.placement import Step
@@ -77,14 +77,9 @@ def start(q: float, sigma: float, steps: int, delta: float) -> tuple[float, floa
     The truth is mostly about two over the tilt below the bound.
     """
     log_delta = math.log(delta)
-    found = _quick_order.best(q, sigma, float(steps), -log_delta)
-    if found is None:
-        lam = orders.guess(q, sigma, float(steps), -log_delta)
-        view = placement.centred(Step(q, sigma, 1.0), steps, lam, log_delta=log_delta)
-        if view is None:
-            return None
-        found = view[2], view[1]
-    return max(0.0, found[0] - 2.0 / found[1]), found[1]
+    lam = orders.guess(q, sigma, float(steps), -log_delta)
+    view = placement.centred(Step(q, sigma, 1.0), steps, lam, log_delta=log_delta)
+    return view and (max(0.0, view[2] - 2.0 / view[1]), view[1])
 
 
 def certified_ends(found: Line, log_delta: float, guess: Array, close: Array) -> Array:
