@@ -31,9 +31,11 @@ def code_cells(path: Path) -> dict[str, str]:
 def test_each_function_belongs_to_a_cell_of_its_chapter(path):
     number, slug = path.stem.split("_", 1)
     file = HERE / f"{slug}.py"
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    belong = [f"{number}-{slug.replace('_', '-')}-{name.removeprefix('cell_')}" for name in functions]
+    text = file.read_text(encoding="utf-8")
+    functions = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    assert [name for name in functions if not name.startswith("cell_") and text.count(f"{name}(") == 1] == []
+    cells = [name.removeprefix("cell_") for name in functions if name.startswith("cell_")]
+    belong = [f"{number}-{slug.replace('_', '-')}-{cell}" for cell in cells]
     assert belong and set(belong) <= set(code_cells(path))
     assert belong == [name for name in code_cells(path) if name in belong], "the order of the chapter"
 

@@ -15,6 +15,7 @@ from dpml.data import recorded
 from dpml.lessons.ptr.gradient_norms import gradient_norms
 from dpml.ptr import trimmed_sum
 from dpml.ptr.propose_test_release import pass_probability, threshold
+from dpml.training.trimming import NextTrim, next_trim, upside_down_trim
 
 SCALE, DELTA0 = 1.0, 1e-8
 BATCH = 256
@@ -103,8 +104,8 @@ class _Path(NamedTuple):
     passed: NDArray[np.bool_]
 
 
-def _simulate(*, start: int, above: int, change: int, upwards: bool, steps: int) -> _Path:
-    """F over the steps when `above` norms exceed tau R; after a failed test F rises (`upwards`) or falls."""
+def _simulate(rule: NextTrim, *, start: int, above: int, steps: int) -> _Path:
+    """F over the steps, moved by 5 after each, when `above` norms exceed tau R."""
     rng = np.random.default_rng(7)
     limit = threshold(scale=SCALE, delta0=DELTA0)
     noise = rng.laplace(scale=SCALE, size=steps)
@@ -113,8 +114,7 @@ def _simulate(*, start: int, above: int, change: int, upwards: bool, steps: int)
     for step in range(steps):
         trims[step] = trim
         passed[step] = max(0, trim - above) + noise[step] > limit
-        rise = change if bool(passed[step]) is not upwards else -change
-        trim = min(BATCH, max(0, trim + rise))
+        trim = int(rule(trim, passed=bool(passed[step]), change=5, most=BATCH))
     return _Path(trims, passed)
 
 
@@ -125,8 +125,8 @@ def feedback() -> Explorer:
 
     def draw(start: int, above: int, rule: str) -> Frame:
         both = {
-            "algorithm": _simulate(start=start, above=above, change=5, upwards=True, steps=steps),
-            "appendix": _simulate(start=start, above=above, change=5, upwards=False, steps=steps),
+            "algorithm": _simulate(next_trim, start=start, above=above, steps=steps),
+            "appendix": _simulate(upside_down_trim, start=start, above=above, steps=steps),
         }
         here = both[rule]
         at = np.arange(1, steps + 1)
