@@ -249,48 +249,42 @@ def table_of_chapters() -> str:
 
 
 class Difference(NamedTuple):
-    """One place where what is printed and what is implemented differ; `path` names the function or module."""
+    """One place where a source and the code differ; `path` names the function or module."""
 
     path: str
     source: str
     printed: str
     implemented: str
+    counterexample: str
 
 
 def differences() -> Iterator[Difference]:
     """All of them, module by module, in the order of the chapters.
 
     Raises:
-        ValueError: for a docstring with one of the two paragraphs but not the other, or without a source.
+        ValueError: for a docstring without all four paragraphs, in this order.
     """
     for module, entries in homes().items():
         texts = {module: importlib.import_module(module).__doc__}
         texts |= {entry.path: entry.value.__doc__ for entry in entries if callable(entry.value)}
         for path, text in texts.items():
-            yield from pairs(path, text or "")
+            yield from differences_of(path, text or "")
 
 
-def pairs(path: str, text: str) -> Iterator[Difference]:
+def differences_of(path: str, text: str) -> Iterator[Difference]:
     """The differences that one docstring states.
 
     Raises:
         ValueError: as in `differences`.
     """
-    source, printed = "", ""
-    for label, body in docstrings.labels(text):
-        if label == "Source":
-            source = body
-        elif label == "Printed":
-            if printed:
-                raise ValueError(f"{path}: 'Printed:' must be followed by 'Implemented:'")
-            printed = body
-        elif label == "Implemented":
-            if not printed or not source:
-                raise ValueError(f"{path}: 'Implemented:' must follow 'Source:' and 'Printed:'")
-            yield Difference(path, source, printed, body)
-            printed = ""
-    if printed:
-        raise ValueError(f"{path}: 'Printed:' must be followed by 'Implemented:'")
+    wanted = [name.capitalize() for name in Difference._fields[1:]]
+    found = [(label, body) for label, body in docstrings.labels(text) if label in wanted]
+    while any(label != "Source" for label, _ in found):
+        labels, bodies = zip(*found[:4], strict=True)
+        if list(labels) != wanted:
+            raise ValueError(f"{path}: wanted the paragraphs {', '.join(wanted)}, got {', '.join(labels)}")
+        yield Difference(path, *bodies)
+        found = found[4:]
 
 
 def errata() -> str:

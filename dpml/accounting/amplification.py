@@ -113,6 +113,8 @@ def amplify(*, epsilon: float, q: float) -> float:
     $\varepsilon = 0.1$ and $q = 0.5$ the result is $0.0512495 = 0.512\,\varepsilon$, where the printed factor gives
     0.2. For large $\varepsilon$ there is no factor at all but a difference, $\varepsilon' = \varepsilon - \log(1/q)$ or
     so: 3.42750 at $\varepsilon = 8$, $q = 0.01$.
+
+    Counterexample: `tests/accounting/test_amplification.py::test_the_ladder_of_the_docstrings`.
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     q = arguments.probability("q", q)
@@ -271,6 +273,8 @@ def lecture_bound(*, epsilon: float, q: float) -> float:
     these two cases. The bound is true but at least twice too large everywhere, about 4 times at small
     $\varepsilon$, and without limit at large $\varepsilon$. Its last step needs no factor 2:
     $\gamma(e^\varepsilon - e^{-\varepsilon})$ is already an upper bound of the lecture's own log form.
+
+    Counterexample: `tests/accounting/test_amplification.py::test_no_sampling_and_no_data`.
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     q = arguments.probability("q", q)
@@ -304,6 +308,8 @@ def lecture_log_form(*, epsilon: float, q: float) -> float:
     Implemented: the printed form, for comparison. For neighbours that are one step apart, numerator and denominator
     cannot both be at their worst, so the denominator may be dropped: that is `amplify`, which gives $\varepsilon$ at
     $q = 1$. At $\varepsilon = 1$ and $q = 0.25$ the printed form is 0.529385, the tight value 0.357374.
+
+    Counterexample: `tests/accounting/test_amplification.py::test_no_sampling_and_no_data`.
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0, 8e307)
     q = arguments.probability("q", q)

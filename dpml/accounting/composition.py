@@ -238,6 +238,8 @@ def advanced(
     Implemented: the printed formula, which is right for delta' in (0, 1) and infinite at delta' = 0. The slack stays
     in the result as delta = k delta + delta'. For epsilon >= ln 2 = 0.693 the formula is never below k epsilon; the
     form of `advanced_tanh` repairs this, and is smaller for every epsilon.
+
+    Counterexample: `tests/accounting/test_composition.py::test_a_square_root_alone_is_no_pure_privacy`.
     """
     epsilon, delta, k, slack = _advanced_arguments(epsilon, delta, k, delta_prime)
     mean = math.expm1(epsilon) if epsilon < 709.0 else math.inf

@@ -182,6 +182,8 @@ def gaussian_sigma_classic(*, epsilon: float, delta: float) -> float:
     fails as well: at $\varepsilon = 20$ and $\delta = 10^{-5}$ it gives $\sigma = 0.24224$, whose true $\delta$ is
     $1.5267 \cdot 10^{-3}$, 153 times too large; the least sufficient $\sigma$ is 0.290041. At $\delta = 10^{-5}$ it
     fails from $\varepsilon = 8.42$ on.
+
+    Counterexample: `tests/mechanisms/test_mechanisms.py::test_printed_gaussian_formula_is_unsound`.
     """
     try:
         epsilon = arguments.real("epsilon", epsilon, 1e-300, 1.0, high_open=True)

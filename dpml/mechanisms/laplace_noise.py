@@ -130,6 +130,8 @@ def laplace_epsilon(*, scale: float) -> float:
     Implemented: $\varepsilon = 1/b$, the logarithm of the printed value, which is the bound on the ratio of
     probabilities. At $b = 1$ that is 1. The printed value is safe to quote but never below 1, however much noise
     is added: at $b = 100$ it says 1.01005 where the truth is 0.01.
+
+    Counterexample: `tests/mechanisms/test_mechanisms.py::test_laplace_epsilon_and_scale`.
     """
     scale = arguments.real("scale", scale, 1.0 / np.finfo(np.float64).max)
     return 1.0 / scale

@@ -69,6 +69,8 @@ def distance_to_instability(counts: ArrayLike) -> NDArray[np.int64]:
 
     Implemented: the maximum, over $\{0, \dots, n\}$. The votes (4, 3) have distance 0; giving them 1 multiplies the
     probability of a release by $e^\varepsilon$, and $\delta$ with it.
+
+    Counterexample: `tests/pate/test_stability.py::test_a_wrong_distance_breaks_the_promise`.
     """
     votes = _stability_input.vote_counts(counts)
     winner = votes.argmax(axis=-1)[..., None]

@@ -77,6 +77,8 @@ def laplace_vote_epsilon(*, scale: float) -> float:
     $\mathrm{Lap}(0, 1)$ the first class wins with probabilities $1/2$ and $e^{-2}$: the loss is $2 - \ln 2 = 1.30685$,
     above 1. With votes (1, 99) and (0, 100) it is 1.98020. The printed value holds where neighbours differ by a vote
     added or removed.
+
+    Counterexample: `tests/pate/test_voting.py::test_the_printed_scale_by_its_counterexample`.
     """
     return 2.0 / arguments.real("scale", scale, _LEAST_SCALE)
 

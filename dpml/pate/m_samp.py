@@ -108,6 +108,8 @@ def sampling_plan(*, epsilon: float, delta: float, n: int) -> SamplingPlan:
 
     Implemented: $q = \gamma$, as the proof needs ($2 \gamma^2 n_T = 2 \log(n/\delta)$), $n_T$ rounded up, and computed
     from a public n. At $\varepsilon = 1$, $\delta = 10^{-5}$ and $n = 10^5$ that is 3,125,267 models.
+
+    Counterexample: `tests/pate/test_sampled.py::test_the_lecture_at_its_own_numbers`.
     """
     epsilon, delta, q = _rate(epsilon, delta)
     n = arguments.integer("n", n, 1, 2**53)
@@ -198,6 +200,8 @@ def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float
     $\delta e^\varepsilon / 2$: $3.69 \cdot 10^{-5}$ at $\varepsilon = 2$ and $\delta = 10^{-5}$. The claim
     $1 - 3\delta$ holds all the same, for $\delta e^\varepsilon < 2$ and $n_T \ge 128 \log(1/\delta)$, since 11/16 of
     the votes are there with probability $1 - \delta$.
+
+    Counterexample: `tests/pate/test_sampled.py::test_the_repaired_utility_theorem`.
     """
     agreement = arguments.probability("agreement", agreement)
     epsilon, delta = _stability_input.budget(epsilon, delta)

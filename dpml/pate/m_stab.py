@@ -92,6 +92,8 @@ def release_probability(distance: ArrayLike, *, epsilon: float, delta: float) ->
     Implemented: $\frac{\delta}{2} e^{\varepsilon d}$ up to $d = \log(1/\delta)/\varepsilon$, then
     $1 - \frac{1}{2\delta} e^{-\varepsilon d}$. At $\varepsilon = 1$ and $\delta = 10^{-5}$ a dataset at distance 1,
     which is stable, gets its answer with probability $1.36 \cdot 10^{-5}$; distance 12 gives 0.693, 20 gives 0.9999.
+
+    Counterexample: `tests/pate/test_stability.py::test_golden_release_probabilities`.
     """
     return _tail(distance, epsilon=epsilon, delta=delta, sign=1.0)
 

@@ -83,6 +83,8 @@ def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
     $\mathrm{Lap}(0, 10)$, two voters, and votes (1, 1) against (0, 2) in each of 100 queries, the answer "always the
     first class" has loss 10.4690, where $\sqrt{100} \cdot 0.1 = 1$. Here $\varepsilon$ is 2/scale, and the slack is
     `delta`.
+
+    Counterexample: `tests/pate/test_privacy.py::test_the_printed_student_needs_a_delta`.
     """
     queries = arguments.integer("queries", queries, 0, _MOST_LAPLACE)
     label_epsilon = laplace_vote_epsilon(scale=scale)

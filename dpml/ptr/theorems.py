@@ -116,6 +116,8 @@ def theorem_4_2(*, sigma: float, scale: float, delta0: float, delta: float) -> G
     times what is claimed. The printed Gaussian term grows with sigma, that is, with noise. And e^{1/b} bounds a ratio
     of probabilities, whose logarithm is 1/b. Even with sigma in the denominator the square root holds only for
     epsilon < 1.
+
+    Counterexample: `tests/ptr/test_theorems.py::test_the_corrected_direct_bound_holds_and_the_printed_one_does_not`.
     """
     sigma, scale, delta0, delta = _direct(sigma, scale, delta0, delta)
     epsilon = mechanisms.laplace_epsilon(scale=scale) + mechanisms.gaussian_epsilon(sigma=sigma, delta=delta - delta0)
@@ -202,6 +204,8 @@ def theorem_4_4(
     q = 0.01 and order 4 that is a bound of 1.696e-3.
 
     Implemented: $2a(a-1)/\sigma^2$, as in the appendix: 1.736e-4 in the same place, where the exact value is 1.728e-4.
+
+    Counterexample: `tests/ptr/test_theorems.py::test_the_numbers_in_the_docstring_of_theorem_4_4`.
     """
     a, q, given = _sampled_arguments(order, q, sigma, tau, scale, delta0)
     worst = _problem(float(a.max()), q, given) if a.size else None

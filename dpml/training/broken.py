@@ -49,6 +49,8 @@ def update_clipping_each_coordinate(
 
     Implemented: $g \min\{1, C/\|g\|_2\}$ in `dpml.training.dpsgd.update`, of norm at most C, in the direction of g:
     $(-0.1, 0)$ in the first case, and g itself in the second. This function keeps the printed rule, for the audit.
+
+    Counterexample: `tests/training/test_broken.py::test_the_printed_minimum`.
     """
     check_update(parameters, gradients, sigma, clip_norm, learning_rate, expected_batch)
     norms = gradients.norm(dim=-1, keepdim=True)
@@ -85,6 +87,8 @@ def update_clipping_the_mean(
     Implemented: each example's gradient is clipped, then the mean is taken: the same two datasets are 2 C/100 apart
     (C/100 when the record is removed), which noise of $\sigma C/100$ hides. See `dpml.training.dpsgd.update`; this
     function keeps the printed order, for the audit.
+
+    Counterexample: `tests/training/test_broken.py::test_the_printed_order`.
     """
     check_update(parameters, gradients, sigma, clip_norm, learning_rate, expected_batch)
     mean = gradients.sum(-2) / expected_batch
@@ -121,6 +125,8 @@ def update_noise_outside_learning_rate(
     Implemented: the noise is added to the sum of clipped gradients and goes through the learning rate with it, in
     `dpml.training.dpsgd.update`; epsilon then does not depend on $\eta$. This function keeps the printed place, for the
     audit.
+
+    Counterexample: `tests/training/test_broken.py::test_the_printed_place_of_the_noise`.
     """
     check_update(parameters, gradients, sigma, clip_norm, learning_rate, expected_batch)
     norms = gradients.norm(dim=-1, keepdim=True)

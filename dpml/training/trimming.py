@@ -59,6 +59,8 @@ def upside_down_trim(trim: Count, *, passed: Outcome, change: int, most: int) ->
     Printed: "If sensitivity test is passed, we increase F by 0.02 x batchsize, and if sensitivity test is failed, we
         decrease F by the same amount."
     Implemented: so here; `next_trim` is the rule of Algorithm 2 and Remark 5.3, which is the opposite.
+
+    Counterexample: `tests/training/test_tsgd.py::test_one_rule_for_trim_settles_and_the_other_runs_away`.
     """
     moved: Count = _light.clip(trim - change + 2 * change * passed, 0, most)
     return moved

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpml import mechanisms
-from dpml.accounting import composition, pld, rdp
+from dpml.accounting import composition, moments, pld, rdp
 from dpml.accounting.pld import fixed_size, losses, pairs
 from dpml.accounting.pld.lattice import discretise
 from tests.golden import golden
@@ -193,6 +193,8 @@ def test_fixed_size_samples_cost_more_than_poisson_samples():
     assert found.lower == pytest.approx(1.9931, abs=5e-4)  # a real pair of neighbours
     assert (found.adjacency, found.sampling) == ("replace-one", "without replacement")
     assert found.lower > 2 * pld.epsilon(q=0.01, sigma=4.0, steps=10_000, delta=1e-5).epsilon
+    claimed = moments.epsilon(q=0.01, sigma=4.0, steps=10_000, delta=1e-5)  # of Poisson samples
+    assert found.lower > claimed.epsilon + 0.7 and claimed.epsilon == pytest.approx(1.25857, abs=5e-6)
 
 
 def test_a_curve_agrees_with_its_points():

@@ -110,9 +110,13 @@ def test_the_forms_of_a_docstring_are_read() -> None:
 @pytest.mark.parametrize(
     "text", ["Printed: x", "Source: s\n\nPrinted: x\n\nPrinted: y", "Printed: x\n\nImplemented: y"]
 )
-def test_a_difference_needs_its_three_paragraphs(text: str) -> None:
-    with pytest.raises(ValueError, match=r"m: '(Printed|Implemented):' must"):
-        list(api.pairs("m", text))
+def test_a_difference_needs_its_four_paragraphs(text: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^m: wanted the paragraphs Source, Printed, Implemented, Counterexample, got"
+    ):
+        list(api.differences_of("m", text))
+    four = "Source: s\n\nPrinted: x\nImplemented: y\n\nCounterexample: `t.py::test_x`."
+    assert list(api.differences_of("m", f"{four}\n\nSource: of another")) == [("m", "s", "x", "y", "`t.py::test_x`.")]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import dpml
-from book.ext import docstrings
+from book.ext import api, docstrings
 
 ROOT = Path(dpml.__file__).parent
 NOTEBOOKS = sorted((ROOT.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -169,31 +169,16 @@ def test_parameter_names_are_on_the_notation_page():
     assert sorted(used - known) == []
 
 
-def test_printed_and_implemented_concern_the_known_items():
-    """The items of the sources that these modules set right; the errata page is made from them."""
-    corrected = {name.split(".")[-1] for name, f in FUNCTIONS.items() if "\nPrinted: " in (inspect.getdoc(f) or "")}
-    assert corrected == {
-        "advanced",
-        "amplify",
-        "lecture_bound",
-        "lecture_log_form",
-        "gaussian_sigma_classic",
-        "laplace_epsilon",
-        "log_moment",
-        "laplace_vote_epsilon",
-        "laplace_student",
-        "distance_to_instability",
-        "release_probability",
-        "sampling_plan",
-        "m_samp_release_probability",
-        "m_svec",
-        "sparse_scale_classic",
-        "m_svec_noise_classic",
-        "no_threshold_noise",
-        "printed_sparse",
-        "theorem_4_2",
-        "theorem_4_4",
-    }
+ERRATA = list(api.differences())
+
+
+@pytest.mark.parametrize("erratum", ERRATA, ids=lambda erratum: erratum.path)
+def test_each_erratum_names_where_its_counterexample_runs(erratum):
+    """A test of that name, in a file that uses what is set right, or its module."""
+    file, _, name = erratum.counterexample.strip("`.").partition("::")
+    source = (ROOT.parent / file).read_text(encoding="utf-8")
+    assert re.search(rf"^def {name}\(", source, re.MULTILINE)
+    assert any(part in source for part in erratum.path.split(".")[-2:])
 
 
 def test_the_map_follows_the_chapters():

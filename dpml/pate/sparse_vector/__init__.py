@@ -171,6 +171,8 @@ def m_svec(
     Implemented: one counter; lambda divided by epsilon; noise Lap(2 lambda) against the noisy threshold; the end after
         failure number Q, since Q + 1 failures cost Q + 1 runs (by advanced composition epsilon 0.729 for 0.511 at
         Q = 1); the list of all values; half of delta for the composition and half for unstable queries that pass.
+
+    Counterexample: `tests/pate/test_sparse_vector.py::test_one_failure_too_many`.
     """
     numbers = _distances(distances)
     sized = isinstance(labels, (list, tuple)) or (isinstance(labels, np.ndarray) and labels.ndim > 0)

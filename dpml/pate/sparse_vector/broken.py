@@ -37,6 +37,8 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     Source: the lecture, "Above Threshold Mechanism", whose list of the noise leaves the threshold out.
     Printed: "Noise added to each query is Lap(0, 4/epsilon)", and no other noise.
     Implemented: so here; right is `sparse_vector.above_threshold`, with Lap(2/epsilon) on the threshold.
+
+    Counterexample: `tests/pate/test_sparse_vector.py::test_without_threshold_noise_every_query_costs`.
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
     return _until_above(values, threshold, 4.0 / epsilon, rng)
@@ -134,6 +136,8 @@ def printed_sparse(
     Source: the lecture, "Sparse Vector Mechanism".
     Printed: noise Lap(sqrt(32 Q log(1/delta)) epsilon).
     Implemented: so here; right is `sparse_vector.sparse`, where a smaller epsilon means more noise.
+
+    Counterexample: `tests/pate/test_sparse_vector.py::test_the_printed_scale_of_sparse_is_not_private`.
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
     cutoff = arguments.integer("cutoff", cutoff, 1, 10**6)

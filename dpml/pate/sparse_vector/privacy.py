@@ -100,6 +100,8 @@ def sparse_scale_classic(*, epsilon: float, delta: float, cutoff: int) -> float:
     Implemented: the root is divided by epsilon; it is the scale of the threshold, and the queries get twice as much. At
         epsilon = 0.1, Q = 1, delta = 1e-5 the printed scale is 1.92 where 191.9 stands in the literature, and one query
         has a delta of 0.127.
+
+    Counterexample: `tests/pate/test_sparse_vector.py::test_the_printed_scale_of_sparse_is_not_private`.
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff)
     scale = 2.0 * cutoff / epsilon if delta == 0.0 else math.sqrt(-32.0 * cutoff * math.log(delta)) / epsilon
@@ -162,6 +164,8 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
     Printed: lambda = sqrt(32 Q log(1/delta)) epsilon.
     Implemented: divided by epsilon, and log(2/delta), since half of delta is for the composition. At epsilon = 0.1,
         Q = 1, delta = 1e-5 that is 197.6 for 1.92; with 1.92 a single query has a delta of 0.042.
+
+    Counterexample: `tests/pate/test_sparse_vector.py::test_m_svec_with_the_printed_scale`.
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff, delta_open=True)
     queries = arguments.integer("queries", queries, cutoff, 10**9)
