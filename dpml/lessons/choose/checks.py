@@ -1,8 +1,4 @@
-"""The checks of the exercises of chapter 09, DP-SGD or PATE?: one name for each question.
-
-items 1, 2   how much noise the labels of a student need, and how many teachers that takes
-item 3       several labels for one budget
-items 4, 5   which tool for which job, and what a fair comparison needs
+"""The checks of the exercises of chapter 09, DP-SGD or PATE?, in the order of its items.
 
 Votes are whole numbers. One replaced record moves one vote in every question. Noise is in votes.
 """
@@ -10,13 +6,16 @@ Votes are whole numbers. One replaced record moves one vote in every question. N
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dpml.classroom import checks
+from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake
+from dpml.classroom.laws import Law
 from dpml.mechanisms import gaussian_sigma, gaussian_sigma_classic_formula
+from dpml.pate import voting
 
 
 def check_label_noise(answer: Any) -> None:
@@ -125,59 +124,60 @@ def check_teachers_needed(answer: Any) -> None:
     )
 
 
-# Three questions, two classes. One vote has moved in each question.
-_PAIRS = [(np.array([[1, 1], [1, 1], [1, 1]]), np.array([[0, 2], [0, 2], [0, 2]]))]
-
-
 def check_release_labels(answer: Any) -> None:
     """A label for each of several questions, epsilon-DP together when one record moves a vote in each."""
-    epsilon = 3.0
 
-    def release(counts: Any, rng: np.random.Generator, *, scale: float = 2.0 * 3 / epsilon) -> tuple[int, ...]:
-        noisy = counts + rng.laplace(scale=scale, size=np.shape(counts))
-        return tuple(int(label) for label in np.argmax(noisy, axis=1))
+    def votes(factor: Callable[[int], float]) -> Any:
+        """The laws of the labels with noise of scale factor(number of questions) / epsilon."""
 
-    def across(counts: Any, rng: np.random.Generator) -> tuple[int, ...]:
-        noisy = counts + rng.laplace(scale=6.0 / epsilon, size=np.shape(counts))
-        return tuple(int(label) for label in np.argmax(noisy, axis=0))
+        def law(counts: Any, *, epsilon: float, noise: float = 1.0) -> list[Law]:
+            rows = voting.argmax_probabilities(counts, scale=noise * factor(len(counts)) / epsilon)
+            return [laws.discrete(dict(enumerate(row.tolist()))) for row in rows]
 
-    def asks(counts: Any, rng: np.random.Generator) -> Any:
-        came = answer(counts, epsilon=epsilon, rng=rng)
-        return tuple(np.asarray(came).tolist()) if isinstance(came, list | np.ndarray) else came
+        return law
 
-    checks.mechanism(
-        asks if callable(answer) else answer,
+    checks.law(
+        answer,
         name="release_labels",
-        reference=release,
-        neighbours=_PAIRS,
-        epsilon=epsilon,
-        trials=30_000,
-        mistakes=[
+        law=votes(lambda rows: 2 * rows),
+        settings=[
+            {"counts": np.array(counts), "epsilon": epsilon}
+            for counts, epsilon in (
+                ([[1, 1], [1, 1], [1, 1]], 3.0),
+                ([[0, 2], [0, 2], [0, 2]], 3.0),
+                ([[4, 1, 0]], 0.8),
+                ([[9, 3], [5, 5]], 1.7),
+                ([[5, 2, 0], [0, 1, 8], [3, 3, 3], [2, 9, 1]], 4.0),
+            )
+        ],
+        neighbours=[(0, 1)],
+        runs=6000,
+        wrong=[
             Mistake(
-                lambda counts, rng: tuple(int(label) for label in np.argmax(counts, axis=1)),
+                lambda counts, **_: [laws.certain(int(np.argmax(row))) for row in counts],
                 "the winners are released without noise. If one vote decides, it is told.",
             ),
             Mistake(
-                lambda counts, rng: release(counts, rng, scale=2.0 / epsilon),
+                votes(lambda rows: 2),
                 "each question spends all of epsilon. The same record votes in every question, so the costs add up.",
             ),
             Mistake(
-                lambda counts, rng: release(counts, rng, scale=1.0 / epsilon),
+                votes(lambda rows: 2 * math.sqrt(rows)),
+                "the root of the number of questions is for Gaussian noise. Laplace noise goes by the L1 norm, in "
+                "which the questions add up.",
+            ),
+            Mistake(
+                votes(lambda rows: 1),
                 "the noise is for one count that changes, in one question. A vote that moves changes two counts, and "
                 "it moves in every question.",
             ),
             Mistake(
-                lambda counts, rng: release(counts, rng, scale=3.0 / epsilon),
+                votes(lambda rows: rows),
                 "the noise is for one count that changes in each question. A vote that moves changes two counts.",
             ),
-            Mistake(across, "there is one label for each class in place of one for each question: mind the axis."),
             Mistake(
-                lambda counts, rng: tuple(int(label) for label in rng.integers(2, size=3)),
+                lambda counts, **_: [laws.discrete(dict.fromkeys(range(len(row)), 1 / len(row))) for row in counts],
                 "the labels are drawn without a look at the votes.",
-            ),
-            Mistake(
-                lambda counts, rng: release(counts, rng, scale=60.0 / epsilon),
-                "there is much more noise than epsilon asks for.",
             ),
         ],
     )
