@@ -101,14 +101,14 @@ def plain(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
 
 def ours(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Step:
     """dpml: norms, weights, weighted sum."""
-    from dpml.training import weights
+    from dpml.training import dpsgd
     from dpml.training.per_example import PerExample
 
     names = [name for name, _ in model.named_parameters()]
 
     def step() -> torch.Tensor:
         examples = PerExample(model, losses, x, y)
-        sums = examples.sum(weights.clip(examples.norms, clip_norm=CLIP_NORM))
+        sums = examples.sum(dpsgd.clip(examples.norms, clip_norm=CLIP_NORM))
         return flat(sums[name] for name in names)
 
     return step
@@ -167,25 +167,20 @@ def stacked(x: torch.Tensor, y: torch.Tensor) -> Step:
     return step
 
 
-def released(model: nn.Module, x: torch.Tensor, y: torch.Tensor, rule: Any) -> Step:
-    """The noisy sum of a step under a rule of dpml."""
-    from dpml.training import rules
+def released(model: nn.Module, x: torch.Tensor, y: torch.Tensor, mechanism: Any) -> Step:
+    """The noisy sum of a step by a mechanism of dpml."""
+    from dpml.training.mechanism import Batch
     from dpml.training.per_example import PerExample
+    from dpml.training.sampling import Poisson
 
     parameters, ids = dict(model.named_parameters()), torch.arange(len(x))
     generator = torch.Generator().manual_seed(0)
-    state = {} if isinstance(rule, rules.PerExampleRule) else dict(rule.state)
+    state = mechanism.start(Poisson(q=1.0), len(x))
 
     def step() -> torch.Tensor:
-        found = rules.weighted_sum(
-            [PerExample(model, losses, x, y)],
-            rule=rule,
-            parameters=parameters,
-            ids=ids,
-            state=state,
-            generator=generator,
-        )
-        return torch.empty_like(found.sum).normal_(generator=generator).mul_(found.noise).add_(found.sum)
+        gradients = Batch([PerExample(model, losses, x, y)], ids=ids, parameters=parameters)
+        found: torch.Tensor = mechanism.release(gradients, state=state, generator=generator).vector
+        return found
 
     return step
 
@@ -258,17 +253,16 @@ def time_stacked(size: int, threads: int, seconds: float) -> dict[str, Any]:
 
 def time_robust(name: str, size: int, threads: int, seconds: float) -> dict[str, Any]:
     """A step of trimmed SGD with propose-test-release against one of DP-SGD, noise included."""
-    from dpml.training import trimming, weights
-    from dpml.training.rules import PerExampleRule
+    from dpml.training import dp_sgd, tsgd_ptr
 
     torch.set_num_threads(threads)
     x, y = batch(size, torch.device("cpu"))
-    ptr = {"sigma": 1.1, "clip_norm": CLIP_NORM, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
-    rules = {
-        DPSGD: PerExampleRule(lambda norms: weights.clip(norms, clip_norm=CLIP_NORM), 1.1),
-        TRIMMED: trimming.testing_rule(**ptr, trim=size // 4, change=round(0.02 * size), most=size),
+    private = {"sigma": 1.1, "clip_norm": CLIP_NORM}
+    mechanisms = {
+        DPSGD: dp_sgd(**private),
+        TRIMMED: tsgd_ptr(**private, tau=0.5, scale=1.0, delta0=1e-8, trim=size // 4),
     }
-    steps = {title: released(network(name, torch.device("cpu")), x, y, rule) for title, rule in rules.items()}
+    steps = {title: released(network(name, torch.device("cpu")), x, y, one) for title, one in mechanisms.items()}
     clock = time.process_time if threads == 1 else time.perf_counter
     return {"seconds": interleaved(steps, seconds, clock), "differences": {}}
 

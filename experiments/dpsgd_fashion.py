@@ -45,8 +45,8 @@ from tqdm import tqdm
 
 from dpml import data
 from dpml.data import records
-from dpml.training import dpsgd, models
-from dpml.training.loop import accuracy
+from dpml.training import dp_sgd, models, sgd, train
+from dpml.training.models import accuracy
 from dpml.training.sampling import Poisson
 from dpml.training.trace import QUANTILES
 from experiments.printing import Table, show
@@ -132,7 +132,7 @@ class Setting(NamedTuple):
 @functools.cache
 def calibrated(batch: int, n: int, steps: int, epsilon: float) -> float:
     """The noise multiplier for a target, by the tight accountant."""
-    return dpsgd.noise_multiplier(Poisson(q=batch / n), n=n, steps=steps, epsilon=epsilon, delta=DELTA)
+    return Poisson(q=batch / n).noise_multiplier(n=n, steps=steps, epsilon=epsilon, delta=DELTA)
 
 
 def noise(setting: Setting, n: int) -> float:
@@ -157,18 +157,18 @@ def ours(setting: Setting, work: Task) -> dict[str, Any]:
         "sampling": Poisson(q=setting.batch / n),
         "steps": setting.steps,
         "optimizer": optimizer,
+        "delta": DELTA,
         "generator": torch.Generator().manual_seed(1000 + setting.seed),
         "trace_every": -(-setting.steps // 10),
         "test": work.test,
     }
     started = time.process_time()
     if setting.epsilon is None and setting.sigma is None:
-        run = dpsgd.sgd(model, losses, work.x, work.y, **common)
-        sigma = None
+        mechanism, sigma = sgd(), None
     else:
         sigma = noise(setting, n)
-        private: dict[str, Any] = {"sigma": sigma, "clip_norm": setting.clip_norm, "delta": DELTA}
-        run = dpsgd.dp_sgd(model, losses, work.x, work.y, **private, **common)
+        mechanism = dp_sgd(sigma=sigma, clip_norm=setting.clip_norm)
+    run = train(model, losses, work.x, work.y, mechanism=mechanism, **common)
     trace = run.trace
     return {
         "accuracy": round(float(trace.accuracy[-1]), 5),

@@ -33,8 +33,7 @@ import torch
 from torch import nn
 
 from dpml.data import records
-from dpml.training import ensemble, models, stacked, stacked_networks
-from dpml.training.dpsgd import noise_multiplier
+from dpml.training import dp_sgd, ensemble, models, stacked, stacked_networks
 from dpml.training.sampling import Poisson
 from experiments import pate_fashion
 
@@ -74,22 +73,19 @@ def train(
     x, y, *_ = all_images
     q = min(1.0, BATCH / preset.private)
     noise = {
-        epsilon: noise_multiplier(
-            Poisson(q=q), n=preset.private, steps=steps, epsilon=epsilon, delta=pate_fashion.DELTA
-        )
+        epsilon: Poisson(q=q).noise_multiplier(n=preset.private, steps=steps, epsilon=epsilon, delta=pate_fashion.DELTA)
         for epsilon in dict.fromkeys(job.epsilon for job in jobs)
     }
     order = [torch.randperm(len(x), generator=torch.Generator().manual_seed(1_000 + job.seed)) for job in jobs]
     seeds = [10_000 * job.seed + int(10 * job.epsilon) for job in jobs]
     first = [models.mlp(generator=torch.Generator().manual_seed(seed), hidden=pate_fashion.HIDDEN) for seed in seeds]
-    run = stacked.train_private(
+    run = stacked.train(
         stacked_networks.stack(first),
         loss_fn,
         x,
         y,
+        mechanism=[dp_sgd(sigma=noise[job.epsilon], clip_norm=CLIP_NORM) for job in jobs],
         sampling=Poisson(q=q),
-        sigma=[noise[job.epsilon] for job in jobs],
-        clip_norm=CLIP_NORM,
         steps=steps,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=0.9),
         delta=pate_fashion.DELTA,

@@ -40,7 +40,7 @@ import torch
 from tqdm import tqdm
 
 from dpml.data import records
-from dpml.training import dpsgd, models, tsgd, weights
+from dpml.training import dp_sgd, dpsgd, models, sgd, train, tsgd_ptr
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import Poisson
 from dpml.training.stacked_networks import StackedPerExample, stack
@@ -140,7 +140,7 @@ def agreement(name: str, tf32: bool, preset: Preset) -> dict[str, Any]:
         examples = PerExample(model, bench.losses, x, y)
         if not found:
             clip_norm = float(examples.norms.median())  # clipping acts on one half
-        sums = examples.sum(weights.clip(examples.norms, clip_norm=clip_norm))
+        sums = examples.sum(dpsgd.clip(examples.norms, clip_norm=clip_norm))
         values = {
             "norms": examples.norms,
             "losses": examples.losses,
@@ -169,7 +169,7 @@ def clipping(name: str, tf32: bool, preset: Preset) -> dict[str, Any]:
     x, y = bench.batch(preset.agreement_batch, device)
     examples = PerExample(bench.network(name, device), bench.losses, x, y)
     clip_norm = float(examples.norms.median())
-    clipped = weights.clip(examples.norms, clip_norm=clip_norm)
+    clipped = dpsgd.clip(examples.norms, clip_norm=clip_norm)
     longest = 0.0
     for i in range(min(32, len(x))):
         alone = torch.zeros_like(clipped)
@@ -205,10 +205,9 @@ def run(name: str, size: int, mechanism: str, preset: Preset) -> dict[str, Any]:
     bench, device = benchmark(), torch.device(preset.device)
     allow_tf32(False)
     x, y = bench.batch(10_000 if preset.device == "cuda" else 40, device)
-    private: dict[str, Any] = {"sigma": 1.0, "clip_norm": 1.0, "delta": 1e-5}
+    private: dict[str, Any] = {"sigma": 1.0, "clip_norm": 1.0}
     tested: dict[str, Any] = {"tau": 0.5, "scale": 1.0, "delta0": 1e-8, "trim": size // 4}
-    more = {"sgd": {}, "dp_sgd": private, "tsgd_ptr": private | tested}[mechanism]
-    trainers: dict[str, Callable[..., Any]] = {"sgd": dpsgd.sgd, "dp_sgd": dpsgd.dp_sgd, "tsgd_ptr": tsgd.tsgd_ptr}
+    mechanisms = {"sgd": sgd(), "dp_sgd": dp_sgd(**private), "tsgd_ptr": tsgd_ptr(**private, **tested)}
     model = bench.network(name, device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     first, last = preset.run_steps
@@ -222,17 +221,18 @@ def run(name: str, size: int, mechanism: str, preset: Preset) -> dict[str, Any]:
             times.append(time.perf_counter())
 
     optimizer.register_step_post_hook(mark)
-    found = trainers[mechanism](
+    found = train(
         model,
         bench.losses,
         x,
         y,
+        mechanism=mechanisms[mechanism],
         sampling=Poisson(q=min(1.0, size / len(x))),
         steps=last,
         optimizer=optimizer,
+        delta=1e-5,
         generator=torch.Generator().manual_seed(0),
         trace_every=last,
-        **more,
     )
     return {
         "milliseconds": float(f"{1e3 * (times[1] - times[0]) / (last - first):.4g}"),

@@ -261,7 +261,8 @@ def train(setting: Setting, preset: Preset, given: Work, now: Arm) -> dict[str, 
     import torch
     from torch.nn import functional
 
-    from dpml.training import corruption, dpsgd, models, trimming, tsgd
+    from dpml.training import corruption, dp_sgd, models, trimming, tsgd, tsgd_ptr
+    from dpml.training import train as train_model
     from dpml.training.sampling import Poisson
 
     def losses(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -289,14 +290,13 @@ def train(setting: Setting, preset: Preset, given: Work, now: Arm) -> dict[str, 
     if setting.corruption == "gradients":
         ids = corruption.chosen(n, **fraction)
         noise = torch.Generator(device).manual_seed(4000 + setting.seed)
-        faulty = corruption.noisy_gradients(model, losses, x, y, ids=ids, generator=noise)
+        faulty = corruption.noisy_gradients(ids, n=n, generator=noise)
     elif setting.corruption == "gradient signs":
-        faulty = corruption.flipped_gradients(model, losses, x, y, ids=corruption.chosen(n, **fraction))
+        faulty = corruption.flipped_gradients(corruption.chosen(n, **fraction), n=n)
     wide = setting.method.endswith("wide")
     clip_norm = WIDE if wide else recipe.clip_norm
     common: dict[str, Any] = {
         "sampling": Poisson(q=recipe.batch / n),
-        "clip_norm": clip_norm,
         "steps": now.steps,
         "optimizer": torch.optim.SGD(model.parameters(), lr=setting.rate / clip_norm),
         "delta": DELTA,
@@ -309,11 +309,12 @@ def train(setting: Setting, preset: Preset, given: Work, now: Arm) -> dict[str, 
     if setting.method.startswith("TSGD+PTR"):
         moves: dict[str, Any] = {"trim": recipe.batch // 2, "change": 0} if wide else {"trim": recipe.batch // 4}
         rule = trimming.upside_down_trim if setting.method.endswith("appendix") else trimming.next_trim
-        run = tsgd.tsgd_ptr(model, losses, x, y, **recipe.ptr, **moves, rule=rule, **common)
+        mechanism = tsgd_ptr(**recipe.ptr, clip_norm=clip_norm, **moves, rule=rule)
     elif setting.method.startswith("TSGD"):
-        run = tsgd.tsgd(model, losses, x, y, sigma=now.sigma, trim=recipe.batch // 4, **common)
+        mechanism = tsgd(sigma=now.sigma, clip_norm=clip_norm, trim=recipe.batch // 4)
     else:
-        run = dpsgd.dp_sgd(model, losses, x, y, sigma=now.sigma, **common)
+        mechanism = dp_sgd(sigma=now.sigma, clip_norm=clip_norm)
+    run = train_model(model, losses, x, y, mechanism=mechanism, **common)
     seen = {name: round(float(values[-1]), 4) for name, values in run.trace.other.items() if name != "margin"}
     return {
         "accuracy": round(float(run.trace.accuracy[-1]), 5),

@@ -1,81 +1,195 @@
-"""The work behind `PerExample`: check the arguments, run forwards and backwards once, contract with weights."""
+"""The work behind `PerExample`: find the layers, listen to one forward pass, run backwards once, contract with weights.
+
+A unit is a module that owns a trained parameter directly; what lies inside a unit belongs to it. Finding the units
+costs more than the norms of a small model, so that it is done once and again only when the model's layers, their
+modes, or which parameters are trained have changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn.utils.parametrize import is_parametrized
+from torch.utils import _pytree as pytree
 
-from dpml.training._any_layer import any_layer
-from dpml.training._layer_rules import Part
-from dpml.training._plan import Plan, named, plan_of
-from dpml.training._taps import Tap, taps_of
+from dpml.training import _checks
+from dpml.training._layers import Part, any_layer, named, rule_of
 
-__all__ = ["Parts", "checked_plan", "contract", "differentiate", "forward", "one_loss_each", "parts_of"]
+__all__ = ["Call", "Parts", "Plan", "Unit", "contract", "differentiate", "exact_products", "forward", "parts_of"]
+__all__ += ["plan_of"]
 
 Parts = list[tuple[str, Part]]
 
 
-def checked_plan(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> Plan:
-    """Return the plan of the model, after checking everything that can be checked before a forward pass.
+class Unit(NamedTuple):
+    """A layer with its name in the model and its rule, None where the general route is taken."""
+
+    name: str
+    layer: nn.Module
+    rule: Callable[[Any, Tensor, Tensor], Part] | None
+
+
+class Plan(NamedTuple):
+    """The units and the trained parameters by name, of a model that looked like `signature`."""
+
+    units: tuple[Unit, ...]
+    parameters: dict[str, nn.Parameter]
+    signature: tuple[Any, ...]
+
+
+class Call(NamedTuple):
+    """What one call of a unit left: its inputs and outputs as flat lists, and the edges where gradients arrive.
+
+    `versions` counts how often each input had been changed in place by then; `shapes` and `edges` are None for outputs
+    that are no tensors or have no gradient; `coarse` says that one of them is in lower precision than float32. `layout`
+    rebuilds the arguments from `inputs`; `single` says that the output is one tensor; `device` and `precision` are
+    those of autocast, None if it was off.
+    """
+
+    unit: Unit
+    inputs: list[Any]
+    versions: list[int]
+    edges: list[GradientEdge | None]
+    shapes: list[torch.Size | None]
+    coarse: bool
+    single: bool = True
+    layout: Any = None
+    device: str = "cpu"
+    precision: torch.dtype | None = None
+
+
+# ---- the layers ----
+
+_PLANS: weakref.WeakKeyDictionary[nn.Module, Plan] = weakref.WeakKeyDictionary()
+
+
+def plan_of(model: nn.Module) -> Plan:
+    """Return the plan of a model, the stored one if the model has not changed since.
 
     Raises:
-        ValueError: naming the argument.
+        ValueError: for a model that cannot be trained per example, by the name of the layer and with the remedy.
     """
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if not callable(loss_fn):
-        raise ValueError(f"loss_fn must be a function of (outputs, y), got {type(loss_fn).__name__}")
-    for name, value in (("x", x), ("y", y)):
-        if not isinstance(value, Tensor) or value.dim() == 0:
-            came = "a tensor without dimensions" if isinstance(value, Tensor) else type(value).__name__
-            raise ValueError(f"{name} must be a tensor with the examples along its first dimension, got {came}")
-    if len(x) != len(y):
-        raise ValueError(f"y must hold as many examples as x, {len(x)}, got {len(y)}")
-    if torch.is_inference_mode_enabled() or x.is_inference() or y.is_inference():
-        raise ValueError("x and y must be used outside torch.inference_mode(), which forgets how to differentiate")
-    return plan_of(model)
+    _checks.module(model)
+    signature = _signature(model)
+    plan = _PLANS.get(model)
+    if plan is None or plan.signature != signature:
+        plan = Plan(tuple(_units(model)), _checks.trained_parameters(model), signature)
+        if all(unit.layer is not model for unit in plan.units):  # a value that holds its key would live for ever
+            _PLANS[model] = plan
+    return plan
 
 
-def one_loss_each(losses: Any, batch: int) -> Tensor:
-    """Return `losses` if it is a floating tensor [B].
-
-    Raises:
-        ValueError: otherwise, with the remedy.
-    """
-    if not isinstance(losses, Tensor) or losses.shape != (batch,) or not losses.is_floating_point():
-        came = f"a tensor of shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
-        raise ValueError(
-            f"loss_fn must return one loss per example, a tensor of shape ({batch},), got {came}: use "
-            'reduction="none", and sum over what is not the batch'
-        )
-    return losses
+def _signature(model: nn.Module) -> tuple[Any, ...]:
+    found: list[Any] = []
+    waiting: list[nn.Module | None] = [model]
+    while waiting:
+        layer = waiting.pop()
+        if layer is not None:
+            found += (id(layer), layer.training)
+            found += [(id(p), p.requires_grad) for p in layer._parameters.values() if p is not None]
+            waiting += layer._modules.values()
+    return tuple(found)
 
 
-def differentiate(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Parts]:
-    """Return losses [B], norms [B] in float64 and the parts by which weighted sums are made."""
-    losses, taps = forward(model, plan, loss_fn, x, y)
-    return losses.detach(), *parts_of(losses, taps, keep_graph=False)
+def _units(model: nn.Module) -> Iterator[Unit]:
+    inside: set[int] = set()
+    for name, layer in model.named_modules():
+        _checks.layers_that_mix(name, layer)
+        if id(layer) in inside:
+            continue
+        whole = is_parametrized(layer) or isinstance(layer, nn.MultiheadAttention)  # they use their children's weights
+        if any(p.requires_grad for p in layer.parameters(recurse=whole)):
+            inside |= {id(part) for part in layer.modules()}
+            yield Unit(name, layer, rule_of(layer))
 
 
-def forward(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, list[Tap]]:
-    """Run the model once; return the losses with their graph and one tap for each unit."""
-    with _recording(), taps_of(plan.units) as taps:
-        losses = one_loss_each(loss_fn(model(x), y), x.shape[0])
+# ---- forwards, listening ----
+
+
+def forward(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, list[Call]]:
+    """Run the model once; return the losses with their graph and one call for each unit."""
+    recording = nullcontext() if torch.is_grad_enabled() else torch.enable_grad()  # switching costs, so only if needed
+    with recording, _heard(plan.units) as calls:
+        losses = _checks.one_loss_each(loss_fn(model(x), y), x.shape[0])
     if not losses.requires_grad:
         raise ValueError("loss_fn must return losses that depend on the trained parameters, got some without gradient")
-    if len(taps) != len(plan.units) or len({id(tap.unit) for tap in taps}) != len(taps):
-        _refuse_calls(plan, [id(tap.unit) for tap in taps])
-    return losses, taps
+    if len(calls) != len(plan.units) or len({id(call.unit) for call in calls}) != len(calls):
+        _refuse_calls(plan, [id(call.unit) for call in calls])
+    return losses, calls
 
 
-def _recording() -> AbstractContextManager[Any]:
-    """Record a graph, as by default; switching costs as much as the norms of a small layer."""
-    return nullcontext() if torch.is_grad_enabled() else torch.enable_grad()
+@contextmanager
+def _heard(units: Sequence[Unit]) -> Iterator[list[Call]]:
+    """Give the list that fills with a `Call` for each call of a unit, in the order of the calls."""
+    calls: list[Call] = []
+    handles: list[Any] = []
+    try:
+        for unit in units:
+            handles += _hooks_for_rule(unit, calls) if unit.rule is not None else _hooks_for_any(unit, calls)
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _edge(output: Tensor | None) -> GradientEdge | None:
+    # An edge keeps pointing at this place of the graph, also when the output is changed in place later. That of a view
+    # does not, so that views are copied before they go on.
+    return get_gradient_edge(output) if output is not None and output.requires_grad else None
+
+
+def _is_coarse(output: Tensor | None) -> bool:
+    return output is not None and output.dtype in (torch.float16, torch.bfloat16)
+
+
+def _own(output: Any) -> Any:
+    return output.clone() if isinstance(output, Tensor) and output._is_view() else output
+
+
+def _hooks_for_rule(unit: Unit, calls: list[Call]) -> list[Any]:
+    """Next to `forward` itself: inside of any other hook, which may change what comes in or goes out."""
+
+    def after(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
+        output = _own(output)
+        value = (args[0] if args else kwargs["input"]).detach()
+        calls.append(Call(unit, [value], [value._version], [_edge(output)], [output.shape], _is_coarse(output)))
+        return output
+
+    return [unit.layer.register_forward_hook(after, prepend=True, with_kwargs=True)]
+
+
+def _hooks_for_any(unit: Unit, calls: list[Call]) -> list[Any]:
+    """Around everything that the layer does, its own hooks included, since it will be run again with them."""
+    waiting: list[tuple[list[Any], list[int], Any]] = []
+
+    def before(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        leaves, layout = pytree.tree_flatten((args, kwargs))
+        leaves = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        waiting.append((leaves, [leaf._version if isinstance(leaf, Tensor) else 0 for leaf in leaves], layout))
+
+    def after(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        leaves, versions, layout = waiting.pop()
+        single = isinstance(output, Tensor)
+        output = pytree.tree_map(_own, output)
+        outputs = [leaf if isinstance(leaf, Tensor) else None for leaf in pytree.tree_leaves(output)]
+        coarse = any(map(_is_coarse, outputs))
+        edges, shapes = [_edge(leaf) for leaf in outputs], [None if leaf is None else leaf.shape for leaf in outputs]
+        device = next(layer.parameters()).device.type
+        precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        calls.append(Call(unit, leaves, versions, edges, shapes, coarse, single, layout, device, precision))
+        return output
+
+    return [
+        unit.layer.register_forward_pre_hook(before, prepend=True, with_kwargs=True),
+        unit.layer.register_forward_hook(after, with_kwargs=True),
+    ]
 
 
 def _refuse_calls(plan: Plan, calls: list[int]) -> None:
@@ -93,57 +207,66 @@ def _refuse_calls(plan: Plan, calls: list[int]) -> None:
             )
 
 
-def parts_of(losses: Tensor, taps: list[Tap], *, keep_graph: bool) -> tuple[Tensor, Parts]:
-    """Return the norms and the parts; `taps` is emptied on the way, so that memory is free as soon as it can be."""
-    edges = [edge for tap in taps for edge in tap.edges if edge is not None]
+# ---- backwards ----
+
+
+def differentiate(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Parts]:
+    """Return losses [B], norms [B] in float64 and the parts by which weighted sums are made."""
+    losses, calls = forward(model, plan, loss_fn, x, y)
+    return losses.detach(), *parts_of(losses, calls, keep_graph=False)
+
+
+def parts_of(losses: Tensor, calls: list[Call], *, keep_graph: bool) -> tuple[Tensor, Parts]:
+    """Return the norms and the parts; `calls` is emptied on the way, so that memory is free as soon as it can be."""
+    edges = [edge for call in calls for edge in call.edges if edge is not None]
     if not edges:
         raise ValueError("model must be differentiable in its trained parameters, got outputs without gradient")
     ones = torch.ones_like(losses)
-    with no_autocast(losses.device.type):
+    with _no_autocast(losses.device.type):
         reached = torch.autograd.grad(losses, edges, ones, allow_unused=True, retain_graph=keep_graph)
     found = [None if gradient is None else gradient.detach() for gradient in reached]
     del reached
     batch = losses.shape[0]
     parts: Parts = []
     with exact_products(losses.device.type):  # no graph is recorded: inputs and gradients are detached
-        while taps:
-            tap = taps.pop()
-            gradients = [None if edge is None else found.pop() for edge in reversed(tap.edges)]
-            part = _part(tap, gradients[::-1], batch)
+        while calls:
+            call = calls.pop()
+            gradients = [None if edge is None else found.pop() for edge in reversed(call.edges)]
+            part = _part(call, gradients[::-1], batch)
             if part is not None:
-                parts.append((tap.unit.name, part))
+                parts.append((call.unit.name, part))
         squares = [part.squares for _, part in parts] or [losses.new_zeros(batch, dtype=torch.float64)]
         return reduce(torch.add, squares).sqrt(), parts
 
 
-def _part(tap: Tap, gradients: list[Tensor | None], batch: int) -> Part | None:
-    _check_batch_first(tap, batch)
-    for value, version in zip(tap.inputs, tap.versions, strict=True):
+def _part(call: Call, gradients: list[Tensor | None], batch: int) -> Part | None:
+    _check_batch_first(call, batch)
+    for value, version in zip(call.inputs, call.versions, strict=True):
         if isinstance(value, Tensor) and value._version != version:
             raise ValueError(
-                f"model must not change the input of a layer in place, got {named(tap.unit)}: change a copy of it"
+                f"model must not change the input of a layer in place, got {named(call.unit)}: change a copy of it"
             )
     if all(gradient is None for gradient in gradients):
         return None  # no loss depends on it
-    if tap.unit.rule is None:
-        return any_layer(tap, gradients, batch)
-    return tap.unit.rule(tap.unit.layer, _wide(tap.inputs[0]), _wide(gradients[0]))
+    if call.unit.rule is None:
+        return any_layer(call, gradients, batch)
+    return call.unit.rule(call.unit.layer, _wide(call.inputs[0]), _wide(gradients[0]))
 
 
-def _check_batch_first(tap: Tap, batch: int) -> None:
-    if tap.unit.rule is not None and tap.shapes[0] and tap.inputs[0].shape[:1] == tap.shapes[0][:1] == (batch,):
+def _check_batch_first(call: Call, batch: int) -> None:
+    if call.unit.rule is not None and call.shapes[0] and call.inputs[0].shape[:1] == call.shapes[0][:1] == (batch,):
         return  # most layers, most of the time
-    shapes = [value.shape for value in tap.inputs if isinstance(value, Tensor)]
+    shapes = [value.shape for value in call.inputs if isinstance(value, Tensor)]
     given = len(shapes)
-    if tap.single:
-        shapes += [shape for shape in tap.shapes if shape is not None]
+    if call.single:
+        shapes += [shape for shape in call.shapes if shape is not None]
     if not given or any(not shape or shape[0] != batch for shape in shapes):
         wrong = [tuple(shape) for shape in shapes if not shape or shape[0] != batch]
         came = f"a tensor of shape {wrong[0]}" if wrong else "no tensor as input"
         raise ValueError(
-            f"model must keep the batch of {batch} examples as the first dimension, got {named(tap.unit)} with {came}: "
-            "put the batch first (batch_first=True), do not merge it with another dimension, and give a layer that "
-            "owns a parameter the batch to apply it to"
+            f"model must keep the batch of {batch} examples as the first dimension, got {named(call.unit)} with "
+            f"{came}: put the batch first (batch_first=True), do not merge it with another dimension, and give a layer "
+            "that owns a parameter the batch to apply it to"
         )
 
 
@@ -161,7 +284,7 @@ def contract(parts: Parts, weights: Tensor) -> dict[str, Tensor]:
     return sums
 
 
-def no_autocast(device: str) -> AbstractContextManager[Any]:
+def _no_autocast(device: str) -> AbstractContextManager[Any]:
     """A backward pass runs in the precisions of the forward pass; whatever surrounds it must not lower them."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
@@ -170,7 +293,7 @@ def exact_products(device: str) -> AbstractContextManager[Any]:
     """Products in full precision: with TF32 or bf16 a sum could exceed what the norms promise, by 2^-11 or more."""
     backend: Any = torch.backends.cuda if device == "cuda" else torch.backends.mkldnn
     if backend.matmul.fp32_precision in ("none", "ieee"):
-        return no_autocast(device)
+        return _no_autocast(device)
     return _raised_precision(backend.matmul, device)
 
 
@@ -179,7 +302,7 @@ def _raised_precision(products: Any, device: str) -> Iterator[None]:
     before = products.fp32_precision
     try:
         products.fp32_precision = "ieee"
-        with no_autocast(device):
+        with _no_autocast(device):
             yield
     finally:
         products.fp32_precision = before

@@ -9,7 +9,7 @@ r"""Corrupted data and faulty workers, for experiments on robustness: only the c
 | `flipped_gradients` | a worker sends the gradient with the opposite sign |
 
 The first three change the data once. The last two change what reaches the aggregation, through the argument `corrupt`
-of the training functions: a gradient that is too long is then clipped like any other, so that the guarantee of the
+of `dpml.training.train`: a gradient that is too long is then clipped like any other, so that the guarantee of the
 training stands for the data that the workers hold.
 """
 
@@ -19,14 +19,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch.nn import functional
 
 from dpml import arguments
-from dpml.training._ready import LossFunction
-from dpml.training.per_example import PerExample, per_example_gradients
+from dpml.training.per_example import PerExample
+from dpml.training.sampling import cpu_generator
 
 __all__ = [
     "Corrupted",
-    "FaultyGradients",
+    "SentGradients",
     "chosen",
     "flipped_gradients",
     "flipped_labels",
@@ -56,9 +57,7 @@ def chosen(n: int, *, fraction: float, generator: torch.Generator) -> torch.Tens
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.1, "corruption ratio".
     """
     n, fraction = arguments.integer("n", n, 1), arguments.probability("fraction", fraction)
-    if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
-        raise ValueError(f"generator must be a torch.Generator on the CPU, got {type(generator).__name__}")
-    order = torch.randperm(n, generator=generator)
+    order = torch.randperm(n, generator=cpu_generator(generator))
     return order[: round(fraction * n)].sort().values
 
 
@@ -114,108 +113,81 @@ def noisy_features(
     return Corrupted(after, ids)
 
 
-class FaultyGradients:
-    """The gradients of a micro-batch after faulty workers, with the interface of `PerExample`: norms, losses, sum.
-
-    The gradients of the faulty examples (`rows` of the batch) are held one by one, in `faulty`; all others come from
-    the honest `chunk`.
+class SentGradients(NamedTuple):
+    """The gradients of a micro-batch as faulty workers send them, with the interface of `PerExample`.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendices B.1.1 and B.3.
     """
 
-    def __init__(self, chunk: PerExample, rows: torch.Tensor, faulty: dict[str, torch.Tensor]) -> None:
-        self.chunk, self.rows, self.faulty = chunk, rows, faulty
-        self.losses = chunk.losses
-        self.norms = chunk.norms
-        if len(rows):
-            squares = sum(g.flatten(1).to(chunk.norms.dtype).square().sum(1) for g in faulty.values())
-            self.norms = chunk.norms.clone()
-            self.norms[rows] = torch.as_tensor(squares).sqrt()
-
-    def sum(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the weighted sum of all gradients, by parameter name, as `PerExample.sum` does.
-
-        Source: definition.
-        """
-        if not len(self.rows):
-            return self.chunk.sum(weights)
-        honest = weights.clone()
-        honest[self.rows] = 0.0
-        some = weights[self.rows]
-        return {
-            name: total + torch.tensordot(some, self.faulty[name].to(total.dtype), 1)
-            for name, total in self.chunk.sum(honest).items()
-        }
+    losses: torch.Tensor
+    norms: torch.Tensor
+    sum: Callable[[torch.Tensor], dict[str, torch.Tensor]]
 
 
 def noisy_gradients(
-    model: torch.nn.Module,
-    loss_fn: LossFunction,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    *,
-    ids: torch.Tensor,
-    generator: torch.Generator,
-    variance: float = 100.0,
-) -> Callable[[PerExample, torch.Tensor], FaultyGradients]:
-    """Return the `corrupt` of training functions under which the examples `ids` send gradients plus N(0, variance).
+    ids: torch.Tensor, *, n: int, generator: torch.Generator, variance: float = 100.0
+) -> Callable[[PerExample, torch.Tensor], SentGradients]:
+    """Return the `corrupt` of the trainer under which the examples `ids` of n send gradients plus N(0, variance).
 
     Noise is fresh in each step. `generator` lies on the device of the model. The gradients of the faulty examples of a
     batch are formed one by one, which costs memory.
 
     Raises:
-        ValueError: if ids is not an integer tensor of numbers of examples, or variance is not in (0, inf).
+        ValueError: if ids is not an int64 tensor of numbers in [0, n), or variance is not in (0, inf).
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.1, "gradient corruption".
     """
+    bad = _faulty(ids, n)
     deviation = arguments.real("variance", variance, 0.0, low_open=True) ** 0.5
 
-    def change(gradient: torch.Tensor) -> torch.Tensor:
-        noise = torch.empty_like(gradient).normal_(generator=generator)
-        return gradient.add(noise, alpha=deviation)
+    def corrupt(chunk: PerExample, some: torch.Tensor) -> SentGradients:
+        rows = bad[some].nonzero().squeeze(1).to(chunk.norms.device)
+        if not len(rows):
+            return SentGradients(chunk.losses, chunk.norms, chunk.sum)
+        alone = [chunk.sum(one) for one in functional.one_hot(rows, len(chunk.norms)).to(chunk.norms)]
+        sent = {name: torch.stack([gradients[name] for gradients in alone]) for name in alone[0]}
+        for gradients in sent.values():
+            gradients.add_(torch.empty_like(gradients).normal_(generator=generator), alpha=deviation)
+        squares = [gradients.flatten(1).to(chunk.norms).square().sum(1) for gradients in sent.values()]
+        norms = chunk.norms.index_copy(0, rows, torch.stack(squares).sum(0).sqrt())
 
-    return _faulty(model, loss_fn, x, y, ids, change)
+        def total(weights: torch.Tensor) -> dict[str, torch.Tensor]:
+            honest = chunk.sum(weights.index_fill(0, rows, 0.0))
+            faulty = {name: torch.tensordot(weights[rows].to(g), g, 1) for name, g in sent.items()}
+            return {name: sums + faulty[name] for name, sums in honest.items()}
+
+        return SentGradients(chunk.losses, norms, total)
+
+    return corrupt
 
 
-def flipped_gradients(
-    model: torch.nn.Module, loss_fn: LossFunction, x: torch.Tensor, y: torch.Tensor, *, ids: torch.Tensor
-) -> Callable[[PerExample, torch.Tensor], FaultyGradients]:
-    """Return the `corrupt` of training functions under which the examples `ids` send the negative gradient.
+def flipped_gradients(ids: torch.Tensor, *, n: int) -> Callable[[PerExample, torch.Tensor], SentGradients]:
+    """Return the `corrupt` of the trainer under which the examples `ids` of n send the negative gradient.
 
     Raises:
-        ValueError: if ids is not an integer tensor of numbers of examples.
+        ValueError: if ids is not an int64 tensor of numbers in [0, n).
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.3, "gradient bit-flipping".
     """
-    return _faulty(model, loss_fn, x, y, ids, torch.neg)
+    bad = _faulty(ids, n)
 
-
-def _faulty(
-    model: torch.nn.Module,
-    loss_fn: LossFunction,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    ids: torch.Tensor,
-    change: Callable[[torch.Tensor], torch.Tensor],
-) -> Callable[[PerExample, torch.Tensor], FaultyGradients]:
-    if not isinstance(ids, torch.Tensor) or ids.dim() != 1 or ids.dtype != torch.int64:
-        raise ValueError(f"ids must be an int64 tensor [number of faulty examples], got {type(ids).__name__}")
-    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(x):
-        raise ValueError(f"ids must be numbers of the {len(x)} examples, got {int(ids.min())} to {int(ids.max())}")
-    device = next(model.parameters()).device
-    bad = torch.zeros(len(x), dtype=torch.bool)
-    bad[ids.cpu()] = True
-
-    def corrupt(chunk: PerExample, some: torch.Tensor) -> FaultyGradients:
-        rows = bad[some].nonzero().squeeze(1)
-        if not len(rows):
-            return FaultyGradients(chunk, rows, {})
-        which = some[rows]
-        some_x, some_y = x[which.to(x.device)].to(device), y[which.to(y.device)].to(device)
-        faulty = {name: change(g) for name, g in per_example_gradients(model, loss_fn, some_x, some_y).items()}
-        return FaultyGradients(chunk, rows.to(device), faulty)
+    def corrupt(chunk: PerExample, some: torch.Tensor) -> SentGradients:
+        sign = (1.0 - 2.0 * bad[some].double()).to(chunk.norms)
+        return SentGradients(chunk.losses, chunk.norms, lambda weights: chunk.sum(weights * sign))
 
     return corrupt
+
+
+def _faulty(ids: torch.Tensor, n: int) -> torch.Tensor:
+    """Which of n examples are faulty, as booleans on the CPU."""
+    n = arguments.integer("n", n, 1)
+    if not isinstance(ids, torch.Tensor) or ids.dim() != 1 or ids.dtype != torch.int64:
+        raise ValueError(f"ids must be an int64 tensor [number of faulty examples], got {type(ids).__name__}")
+    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
+        raise ValueError(f"ids must be numbers of the {n} examples, got {int(ids.min())} to {int(ids.max())}")
+    bad = torch.zeros(n, dtype=torch.bool)
+    bad[ids.cpu()] = True
+    return bad
 
 
 def _labels(y: torch.Tensor, classes: int) -> int:

@@ -20,275 +20,158 @@ Three points of the proof are easy to lose: the gradient of *each example* is cl
 noise is measured in units of C and added *to the sum*, before the learning rate; B must not depend on the sample. The
 lecture's slide prints all three otherwise; `dpml.training.broken` runs them and the audits catch them.
 
-| function | rule | guarantee |
+| mechanism | weights | guarantee |
 |---|---|---|
-| `dp_sgd` | $w = \min(1, C/\lVert g \rVert)$ | by the sampler |
-| `dp_sgd_automatic` | $w = C/(\lVert g \rVert + \gamma)$: no threshold to tune | the same |
-| `dp_gd` | the first, all examples in every step | exact |
+| `dp_sgd` | `clip`: $w = \min(1, C/\lVert g \rVert)$ | by the sampler |
+| `dp_sgd_automatic` | `automatic`: $w = C/(\lVert g \rVert + \gamma)$, no threshold to tune | the same |
 | `sgd` | $w = 1$, no noise | none: the yardstick |
 
+`dpml.training.train` trains with them. With `FullBatch` the first is noisy gradient descent, the lecture's DP-GD: T
+steps are exactly one Gaussian mechanism of noise multiplier $\sigma/\sqrt T$.
+
 What the guarantee does not cover: the choice of the hyperparameters, if it looked at these data; losses and norms in
-the trace, which have no noise; a generator whose seed is known (see `dpml.training.loop`).
+the trace, which have no noise; a generator whose seed is known (see `dpml.training.loop`). In float32 a weighted
+gradient may exceed C by rounding of the order of 1e-7 C.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.training import weights
-from dpml.training._ready import LossFunction
-from dpml.training.loop import Corrupt, train
-from dpml.training.rules import PerExampleRule
-from dpml.training.sampling import FullBatch, Sampler, sampler
-from dpml.training.trace import Run
+from dpml.training.mechanism import Accountant, Each, Mechanism, each_example, gaussian
 
-__all__ = ["dp_gd", "dp_sgd", "dp_sgd_automatic", "noise_multiplier", "sgd", "update"]
-
-Pair = tuple[torch.Tensor, torch.Tensor]
+__all__ = ["automatic", "clip", "dp_sgd", "dp_sgd_automatic", "sgd", "update"]
 
 
-def dp_sgd(
-    model: torch.nn.Module,
-    loss_fn: LossFunction,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    *,
-    sampling: Sampler,
-    sigma: float,
-    clip_norm: float,
-    steps: int,
-    optimizer: torch.optim.Optimizer,
-    delta: float,
-    generator: torch.Generator,
-    expected_batch: float | None = None,
-    micro_batch: int | None = None,
-    trace_every: int | None = None,
-    test: Pair | None = None,
-    checkpoint: str | Path | None = None,
-    corrupt: Corrupt | None = None,
-) -> Run:
-    """Train `model` in place by DP-SGD and return it with its trace and its guarantee.
+def dp_sgd(*, sigma: float, clip_norm: float) -> Mechanism:
+    """Return the mechanism of DP-SGD: gradients clipped to norm C, Gaussian noise of deviation sigma C on their sum.
 
-    Neighbours: add/remove for `Poisson` and `FullBatch`, replace-one for `FixedSize`. On the device of the model; x and
-    y may lie there or on the CPU. With a checkpoint the run is saved at each point of its trace and on Ctrl+C, and the
-    same call goes on where the file ends, to the same bits; its `steps` may be larger than before.
-
-    Args:
-        model: a module whose outputs for one example do not depend on the others (no BatchNorm).
-        loss_fn: function of (outputs, y) that returns one loss per example, shape (B,).
-        x: the examples, one per row.
-        y: the labels, one per row.
-        sampling: `Poisson`, `FixedSize` or `FullBatch`.
-        sigma: noise multiplier in [0, inf): standard deviation of the noise on the sum over `clip_norm`. At 0 the run
-            is not private, and its epsilon is infinite.
-        clip_norm: the norm C > 0 to which each example's gradient is clipped.
-        steps: number of steps in all, >= 1.
-        optimizer: any torch optimizer of all trained parameters of the model.
-        delta: the delta of the guarantees, in [0, 1].
-        generator: source of samples and noise, on the CPU.
-        expected_batch: what the noisy sum is divided by; None for the sampler's expected size (q n, m or n). Under
-            add/remove n is not public in the strict sense: give a number that was fixed without looking at the data.
-        micro_batch: at most so many examples at once in memory; None for all of a batch.
-        trace_every: a point of the trace after every so many steps; None for 20 points.
-        test: (x, y) on which the accuracy is measured at each point; treated as public.
-        checkpoint: path of a file. It holds the state of the generators: as secret as the data.
-        corrupt: stands for faulty workers that send other gradients, see `dpml.training.corruption`; for experiments.
+    `sigma` is the noise multiplier; at 0 nothing is private, and epsilon is infinite. Neighbours: add/remove for
+    `Poisson` and `FullBatch`, replace-one for `FixedSize`.
 
     Raises:
-        ValueError: for bad input, before any step: an argument out of its range, a model or a loss that cannot be
-            trained per example, a DataLoader, a checkpoint of other settings or data.
-        Interrupted: after Ctrl+C, between two steps; its ``run`` holds what was done.
-        Diverged: if a loss, a gradient or a parameter is not finite; names the step, holds trace and what was spent.
+        ValueError: if sigma is not in [0, inf) or clip_norm not in (0, inf).
 
-    Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1; the lecture, slide "DP-SGD".
+    Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1; the lecture, slides "DP-SGD"
+    and "DP-GD".
     """
-    clip_norm = _clip_norm(clip_norm)
     sigma = arguments.real("sigma", sigma, 0.0)
-    return train(
-        model,
-        loss_fn,
-        x,
-        y,
-        rule=PerExampleRule(lambda norms: weights.clip(norms, clip_norm=clip_norm), sigma * clip_norm),
-        account=_account(sampling, x, sigma, delta),
-        settings={"mechanism": "dp_sgd", "sigma": sigma, "clip norm": clip_norm, "delta": delta},
-        sampling=sampling,
-        steps=steps,
-        optimizer=optimizer,
-        generator=generator,
-        expected_batch=expected_batch,
-        micro_batch=micro_batch,
-        trace_every=trace_every,
-        test=test,
-        checkpoint=checkpoint,
-        corrupt=corrupt,
+    clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
+    return each_example(
+        "dp_sgd",
+        settings={"sigma": sigma, "clip_norm": clip_norm},
+        each=Each(lambda norms: clip(norms, clip_norm=clip_norm), sigma * clip_norm),
+        accountant=gaussian(sigma),
     )
 
 
-def dp_sgd_automatic(
-    model: torch.nn.Module,
-    loss_fn: LossFunction,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    *,
-    sampling: Sampler,
-    sigma: float,
-    clip_norm: float = 1.0,
-    stability: float = 0.01,
-    steps: int,
-    optimizer: torch.optim.Optimizer,
-    delta: float,
-    generator: torch.Generator,
-    expected_batch: float | None = None,
-    micro_batch: int | None = None,
-    trace_every: int | None = None,
-    test: Pair | None = None,
-    checkpoint: str | Path | None = None,
-) -> Run:
-    r"""Train as `dp_sgd`, with weights $C/(\|g\| + \gamma)$: every gradient is brought to a norm just below C.
+def dp_sgd_automatic(*, sigma: float, clip_norm: float = 1.0, stability: float = 0.01) -> Mechanism:
+    r"""Return DP-SGD with weights $C/(\|g\| + \gamma)$: every gradient is brought to a norm just below C.
 
     C only scales the learning rate, so that there is no threshold to choose; `stability` is $\gamma > 0$, which lets
     small gradients stay smaller than large ones. The guarantee is that of `dp_sgd` at the same sigma: the norm of what
-    is summed is below C.
+    is summed is below C. Neighbours: as for `dp_sgd`.
 
     Raises:
-        ValueError: as `dp_sgd`; if stability is not in (0, inf).
-        Interrupted: as `dp_sgd`.
-        Diverged: as `dp_sgd`.
+        ValueError: if sigma is not in [0, inf), clip_norm or stability not in (0, inf).
 
     Source: Bu, Wang, Zha and Karypis, "Automatic clipping: differentially private deep learning made easier and
     stronger", NeurIPS 2023, their AUTO-S.
     """
-    clip_norm = _clip_norm(clip_norm)
     sigma = arguments.real("sigma", sigma, 0.0)
+    clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
     stability = arguments.real("stability", stability, 0.0, low_open=True)
-
-    def weigh(norms: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = weights.automatic(norms, clip_norm=clip_norm, stability=stability)
-        return found
-
-    settings = {"sigma": sigma, "clip norm": clip_norm, "stability": stability, "delta": delta}
-    return train(
-        model,
-        loss_fn,
-        x,
-        y,
-        rule=PerExampleRule(weigh, sigma * clip_norm),
-        account=_account(sampling, x, sigma, delta),
-        settings={"mechanism": "dp_sgd_automatic", **settings},
-        sampling=sampling,
-        steps=steps,
-        optimizer=optimizer,
-        generator=generator,
-        expected_batch=expected_batch,
-        micro_batch=micro_batch,
-        trace_every=trace_every,
-        test=test,
-        checkpoint=checkpoint,
+    return each_example(
+        "dp_sgd_automatic",
+        settings={"sigma": sigma, "clip_norm": clip_norm, "stability": stability},
+        each=Each(lambda norms: automatic(norms, clip_norm=clip_norm, stability=stability), sigma * clip_norm),
+        accountant=gaussian(sigma),
     )
 
 
-def dp_gd(model: torch.nn.Module, loss_fn: LossFunction, x: torch.Tensor, y: torch.Tensor, **others: Any) -> Run:
-    """Train by full-batch gradient descent with noise: `dp_sgd` with ``sampling=FullBatch()``, same other arguments.
+def sgd() -> Mechanism:
+    """Return no privacy: no clipping, no noise, and a guarantee that says so. The yardstick of what privacy costs.
 
-    The guarantee is exact: T steps are one Gaussian mechanism of noise multiplier sigma / sqrt(T). Add/remove
-    neighbours.
-
-    Raises:
-        ValueError: as `dp_sgd`; if sampling is given.
-        Interrupted: as `dp_sgd`.
-        Diverged: as `dp_sgd`.
-
-    Source: the lecture, slide "DP-GD", with the clipping of each example that bounds its sensitivity.
-    """
-    if "sampling" in others:
-        raise ValueError(f"sampling must be left out of dp_gd, which uses all examples, got {others['sampling']!r}")
-    return dp_sgd(model, loss_fn, x, y, sampling=FullBatch(), **others)
-
-
-def sgd(
-    model: torch.nn.Module,
-    loss_fn: LossFunction,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    *,
-    sampling: Sampler,
-    steps: int,
-    optimizer: torch.optim.Optimizer,
-    generator: torch.Generator,
-    expected_batch: float | None = None,
-    micro_batch: int | None = None,
-    trace_every: int | None = None,
-    test: Pair | None = None,
-    checkpoint: str | Path | None = None,
-) -> Run:
-    """Train without any privacy, but otherwise as `dp_sgd` does: the yardstick for what privacy costs in accuracy.
-
-    No clipping and no noise; the sum of the gradients is divided by the expected batch size. The guarantee says that no
-    epsilon holds.
-
-    Raises:
-        ValueError: as `dp_sgd`.
-        Interrupted: as `dp_sgd`.
-        Diverged: as `dp_sgd`.
-
-    Source: definition; Robbins and Monro, "A stochastic approximation method", Annals of Mathematical Statistics 1951.
+    Source: Robbins and Monro, "A stochastic approximation method", Annals of Mathematical Statistics 1951.
     """
 
-    def account(counts: Sequence[int]) -> list[Guarantee]:
-        return [Guarantee(math.inf, delta=0.0, kind="exact", adjacency="add/remove") for _ in counts]
+    def guarantees(counts: Sequence[int], *, sampling: Any, n: int, delta: float) -> list[Guarantee]:
+        return [Guarantee(math.inf, delta=delta, kind="exact", adjacency="add/remove") for _ in counts]
 
-    return train(
-        model,
-        loss_fn,
-        x,
-        y,
-        rule=PerExampleRule(torch.ones_like, 0.0),
-        account=account,
-        settings={"mechanism": "sgd"},
-        sampling=sampling,
-        steps=steps,
-        optimizer=optimizer,
-        generator=generator,
-        expected_batch=expected_batch,
-        micro_batch=micro_batch,
-        trace_every=trace_every,
-        test=test,
-        checkpoint=checkpoint,
-    )
+    def noise_multiplier(**target: Any) -> float:
+        raise ValueError("mechanism must have noise to meet a target, got sgd()")
+
+    accountant = Accountant(guarantees, lambda **setting: None, noise_multiplier)
+    return each_example("sgd", settings={}, each=Each(torch.ones_like, 0.0), accountant=accountant)
 
 
-def noise_multiplier(sampling: Sampler, *, n: int, steps: int, epsilon: float, delta: float) -> float:
-    """Return a sigma for which `steps` steps on n examples are (epsilon, delta)-private under this sampler.
+def clip(norms: Tensor, *, clip_norm: float) -> Tensor:
+    """Return the weights min(1, clip_norm / norm), in the shape of norms: 1 where an example is within the clip norm.
 
-    By the tight accountant, on the safe side: the guarantee of such a run is at most the target. Neighbours as for the
-    sampler: add/remove, or replace-one for `FixedSize`.
+    An infinite norm gets weight 0, NaN stays NaN: the values are not looked at, and nothing waits for the device.
 
     Raises:
-        ValueError: if sampling is no sampler, or as `dpml.accounting.pld.noise_multiplier`.
+        ValueError: if norms is not a tensor of floats, or clip_norm is not in (0, inf) or beyond the range of their
+            dtype.
 
-    Source: `dpml.accounting.pld`.
+    Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, "clip gradient".
     """
-    return sampler("sampling", sampling).noise_multiplier(n=n, steps=steps, epsilon=epsilon, delta=delta)
+    bound = _in_range("clip_norm", clip_norm, norms)
+    return _normal(norms.clamp(min=bound).div_(bound).reciprocal_())
+
+
+def automatic(norms: Tensor, *, clip_norm: float, stability: float) -> Tensor:
+    """Return the weights clip_norm / (norm + stability): every example is scaled to almost the clip norm.
+
+    The direction of the sum does not depend on clip_norm, which leaves one parameter less to tune. Each weighted
+    gradient is shorter than clip_norm.
+
+    Raises:
+        ValueError: if norms is not a tensor of floats, or clip_norm or stability is not in (0, inf) or beyond the range
+            of their dtype.
+
+    Source: Z. Bu, Y.-X. Wang, S. Zha and G. Karypis, "Automatic clipping: differentially private deep learning made
+    easier and stronger", NeurIPS 2023, the variant AUTO-S, with stability 0.01.
+    """
+    bound = _in_range("clip_norm", clip_norm, norms)
+    return _normal(bound / (norms + _in_range("stability", stability, norms)))
+
+
+def _normal(weights: Tensor) -> Tensor:
+    """Weights too small for full precision become 0: rounded up, they could let more than the clip norm through."""
+    return torch.threshold(weights, torch.finfo(weights.dtype).tiny, 0.0)
+
+
+def _in_range(name: str, value: Any, norms: Any) -> float:
+    """Return a positive number that the dtype of the norms can hold; rounded to 0 or inf it would give NaN."""
+    if not isinstance(norms, Tensor) or not norms.is_floating_point():
+        raise ValueError(f"norms must be a tensor of floats, got {getattr(norms, 'dtype', type(norms).__name__)}")
+    limits = torch.finfo(norms.dtype)
+    if type(value) is float and limits.tiny <= value <= limits.max:
+        return value  # in every step of a training run: the full check below costs as much as several layers' norms
+    number = arguments.real(name, value, 0.0, low_open=True)
+    if not limits.tiny <= number <= limits.max:
+        raise ValueError(f"{name} must be in [{limits.tiny:.3g}, {limits.max:.3g}] for {norms.dtype}, got {number!r}")
+    return number
 
 
 def update(
-    parameters: torch.Tensor,
+    parameters: Tensor,
     *,
-    gradients: torch.Tensor,
+    gradients: Tensor,
     sigma: float,
     clip_norm: float,
     learning_rate: float,
     expected_batch: float,
     generator: torch.Generator,
-) -> torch.Tensor:
+) -> Tensor:
     """Return the parameters after one step of DP-SGD: the formula at the head of this page, line by line.
 
     `gradients` has shape (..., m, p), one gradient of p numbers for each of m examples, and parameters (..., p);
@@ -305,7 +188,7 @@ def update(
     clipped = gradients * (clip_norm / norms.clamp(min=clip_norm))
     total = clipped.sum(-2)
     noise = sigma * clip_norm * torch.randn(total.shape, generator=generator, dtype=total.dtype, device=total.device)
-    after: torch.Tensor = parameters - learning_rate * (total + noise) / expected_batch
+    after: Tensor = parameters - learning_rate * (total + noise) / expected_batch
     return after
 
 
@@ -320,26 +203,12 @@ def check_update(
     Source: definition.
     """
     for name, value in (("parameters", parameters), ("gradients", gradients)):
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not bool(value.isfinite().all()):
+        if not isinstance(value, Tensor) or not value.is_floating_point() or not bool(value.isfinite().all()):
             raise ValueError(f"{name} must be a tensor of finite floats, got {type(value).__name__}")
     if gradients.dim() < 2 or parameters.shape != (*gradients.shape[:-2], gradients.shape[-1]):
         shapes = f"{tuple(parameters.shape)} and {tuple(gradients.shape)}"
         raise ValueError(f"parameters must have shape (..., p) for gradients of shape (..., m, p), got {shapes}")
     arguments.real("sigma", sigma, 0.0)
-    _clip_norm(clip_norm)
+    arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
     arguments.real("learning_rate", learning_rate, 0.0, low_open=True)
     arguments.real("expected_batch", expected_batch, 0.0, low_open=True)
-
-
-def _clip_norm(clip_norm: float) -> float:
-    return arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
-
-
-def _account(sampling: Any, x: Any, sigma: float, delta: float) -> Callable[[Sequence[int]], list[Guarantee]]:
-    """The guarantees of this sampler; called after the loop has checked sampling and x."""
-
-    def account(counts: Sequence[int]) -> list[Guarantee]:
-        found: list[Guarantee] = sampling.guarantees(counts, n=len(x), sigma=sigma, delta=delta)
-        return found
-
-    return account

@@ -25,9 +25,9 @@ import torch
 from torch import nn
 
 from dpml import arguments
-from dpml.training import models, stacked, stacked_networks
-from dpml.training._randomness import _new_seed as new_seed
-from dpml.training._stacked_arguments import labels as checked_labels
+from dpml.training import _checks, models, stacked, stacked_networks
+from dpml.training._run_state import new_seed
+from dpml.training.dpsgd import sgd
 from dpml.training.sampling import FixedSize, Poisson, cpu_generator
 from dpml.training.stacked import OptimizerOf
 from dpml.training.stacked_networks import Stack
@@ -98,9 +98,11 @@ def train_teachers(
         _cross_entropy,
         x,
         y,
+        mechanism=sgd(),
         sampling=[FixedSize(m=min(batch, len(shard))) for shard in shards],
         steps=steps,
         optimizer=optimizer,
+        delta=0.0,
         generators=generators,
         shards=shards,
     )
@@ -160,9 +162,11 @@ def train_students(
         _cross_entropy,
         x,
         released.clamp(min=0),
+        mechanism=sgd(),
         sampling=[Poisson(q=min(1.0, batch / len(shard))) for shard in shards],
         steps=steps,
         optimizer=optimizer,
+        delta=0.0,
         generators=generators,
         shards=shards,
     )
@@ -207,7 +211,7 @@ def _features(x: Any) -> int:
 
 def _classes(name: str, y: Any, x: torch.Tensor, classes: Any, *, ndim: int) -> None:
     classes = arguments.integer("classes", classes, 2)
-    checked_labels(y, len(x), 1, x.device)
+    _checks.examples(x, y)
     if y.dtype != torch.int64 or y.dim() != ndim or int(y.min()) < 0 or int(y.max()) >= classes:
         allowed = f"{len(x)} int64 labels in [0, {classes - 1}]"
         raise ValueError(f"{name} must be {allowed}, got {y.dtype} from {y.min().item()} to {y.max().item()}")

@@ -1,16 +1,17 @@
-r"""The private training loop: one step of it is one noisy sum.
+r"""The one trainer: a step of it is one noisy sum.
 
 .. math::
 
     \theta \leftarrow \text{optimizer}\Bigl(\theta,\ \frac{1}{B}\Bigl(\sum_{i \in S} w_i\, g_i
     + N(0, s^2 I)\Bigr)\Bigr).
 
-The sampler draws S, a rule chooses the weights and s (`dpml.training.rules`), B is the *expected* batch size.
-Everything after the noise is post-processing, so any optimizer may follow.
+The sampler draws S (`dpml.training.sampling`), the mechanism chooses the weights and s (`dpml.training.dpsgd`,
+`dpml.training.trimming`), B is the *expected* batch size. Everything after the noise is post-processing, so any
+optimizer may follow.
 
 What the loop takes care of, because each slip here spends privacy in silence:
 
-- noise is drawn once per step, in one piece, on the sum of all micro-batches, also when the batch is empty;
+- a batch is drawn afresh in each step, and an empty one is a step like any other;
 - the divisor is the expected batch size, never the realised one;
 - an interrupted run goes on with the generators where they were: no noise is used twice, no step is forgotten;
 - whatever can be refused is refused before the first step.
@@ -25,30 +26,29 @@ all of it, and then nothing is private. Fixed seeds are for the classroom. For a
 from __future__ import annotations
 
 import bisect
+import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.training import _checkpoint
-from dpml.training._interrupt import Deferred
-from dpml.training._randomness import Randomness, kept_global_state
-from dpml.training._ready import Arguments, LossFunction, check, examples, trained_parameters
-from dpml.training.per_example import PerExample
-from dpml.training.rules import LogicalBatchRule, Rule, State, weighted_sum
-from dpml.training.sampling import Sampler, micro_batches
+from dpml.training import _checks, _run_state
+from dpml.training._checks import LossFunction
+from dpml.training.mechanism import Batch, Mechanism
+from dpml.training.models import accuracy
+from dpml.training.per_example import PerExample, self_test
+from dpml.training.sampling import FixedSize, Sampler, cpu_generator, micro_batches, sampler
 from dpml.training.trace import Diverged, Interrupted, Recorder, Run
 
-__all__ = ["Account", "Corrupt", "accuracy", "train"]
+__all__ = ["Corrupt", "train"]
 
-Account = Callable[[Sequence[int]], list[Guarantee]]
-"""The guarantee after each number of steps of an increasing sequence."""
-
-Corrupt = Callable[[PerExample, torch.Tensor], Any]
+Corrupt = Callable[[PerExample, Tensor], Any]
 """What faulty workers make of the gradients of a micro-batch, given the examples' numbers: see `corruption`."""
 
 MOST_ACCOUNTED = 50
@@ -61,118 +61,149 @@ CUDA_CHECK = 50
 def train(
     model: torch.nn.Module,
     loss_fn: LossFunction,
-    x: torch.Tensor,
-    y: torch.Tensor,
+    x: Tensor,
+    y: Tensor,
     *,
-    rule: Rule,
-    account: Account,
-    settings: dict[str, Any],
+    mechanism: Mechanism,
     sampling: Sampler,
     steps: int,
     optimizer: torch.optim.Optimizer,
+    delta: float,
     generator: torch.Generator,
     expected_batch: float | None = None,
     micro_batch: int | None = None,
     trace_every: int | None = None,
-    test: tuple[torch.Tensor, torch.Tensor] | None = None,
+    test: tuple[Tensor, Tensor] | None = None,
     checkpoint: str | Path | None = None,
     corrupt: Corrupt | None = None,
 ) -> Run:
-    """Train `model` in place by `steps` private steps under `rule`; see `dpml.training.dpsgd.dp_sgd` for the arguments.
+    """Train `model` in place and return it with its trace and its guarantee.
 
-    ``account(counts)`` returns the guarantee after each number of steps in an increasing sequence. `settings` describes
-    the rule and what it is accounted for, in plain numbers and text: a checkpoint is continued only under equal ones.
-    ``corrupt(chunk, ids)`` stands for faulty workers: it returns the gradients that reach the rule, with the interface
-    of `PerExample`; its randomness is its own, so it goes with no checkpoint.
+    Neighbours: add/remove for `Poisson` and `FullBatch`, replace-one for `FixedSize`. On the device of the model; x and
+    y may lie there or on the CPU. With a checkpoint the run is saved at each point of its trace and on Ctrl+C, and the
+    same call goes on where the file ends, to the same bits; its `steps` may be larger than before.
+
+    Args:
+        model: a module whose outputs for one example do not depend on the others (no BatchNorm).
+        loss_fn: function of (outputs, y) that returns one loss per example, shape (B,).
+        x: the examples, one per row.
+        y: the labels, one per row.
+        mechanism: what a step releases: `dp_sgd`, `dp_sgd_automatic`, `tsgd`, `tsgd_ptr` or `sgd`, with its settings.
+        sampling: `Poisson`, `FixedSize` or `FullBatch`.
+        steps: number of steps in all, >= 1.
+        optimizer: any torch optimizer of all trained parameters of the model.
+        delta: the delta of the guarantees, in [0, 1].
+        generator: source of samples and noise, on the CPU.
+        expected_batch: what the noisy sum is divided by; None for the sampler's expected size (q n, m or n). Under
+            add/remove n is not public in the strict sense: give a number that was fixed without looking at the data.
+        micro_batch: at most so many examples at once in memory; None for all of a batch.
+        trace_every: a point of the trace after every so many steps; None for 20 points.
+        test: (x, y) on which the accuracy is measured at each point; treated as public.
+        checkpoint: path of a file. It holds the state of the generators: as secret as the data.
+        corrupt: stands for faulty workers that send other gradients, see `dpml.training.corruption`; for experiments.
+            Its randomness is its own, so it goes with no checkpoint.
 
     Raises:
-        ValueError: for bad input, before any step.
-        Interrupted: after Ctrl+C, between two steps.
-        Diverged: if a loss, a gradient or a parameter is not finite.
+        ValueError: for bad input, before any step: an argument out of its range, a model or a loss that cannot be
+            trained per example, a DataLoader, a checkpoint of other settings or data.
+        Interrupted: after Ctrl+C, between two steps; its ``run`` holds what was done.
+        Diverged: if a loss, a gradient or a parameter is not finite; names the step, holds trace and what was spent.
 
-    Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with the rule left open.
+    Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with the mechanism left
+    open; the lecture, slide "DP-SGD".
     """
-    if corrupt is not None and (checkpoint is not None or not callable(corrupt)):
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(f"mechanism must be one, such as dp_sgd(sigma=1.0, clip_norm=1.0), got {repr(mechanism)[:60]}")
+    sampling = sampler("sampling", sampling)
+    parameters = _checks.trained_parameters(model)
+    device = _checks.one_device(parameters)
+    _checks.loss_function(loss_fn)
+    _checks.examples(x, y)
+    if isinstance(sampling, FixedSize) and sampling.m > len(x):
+        raise ValueError(f"sampling must draw at most the {len(x)} examples that there are, got {sampling}")
+    expected = sampling.expected(len(x))
+    if expected_batch is not None:
+        expected = arguments.real("expected_batch", expected_batch, 0.0, low_open=True)
+    steps = arguments.integer("steps", steps, 1, 10**9)
+    cpu_generator(generator)
+    _checks.optimizer(optimizer, parameters)
+    if micro_batch is not None:
+        micro_batch = arguments.integer("micro_batch", micro_batch, 1)
+    every = -(-steps // 20) if trace_every is None else arguments.integer("trace_every", trace_every, 1)
+    if test is not None:
+        if not isinstance(test, tuple | list) or len(test) != 2:
+            raise ValueError(f"test must be None or a pair of tensors (x, y), got {type(test).__name__}")
+        _checks.examples(*test, names=("test", "test"))
+    path = _path(checkpoint)
+    if corrupt is not None and (path is not None or not callable(corrupt)):
         raise ValueError(f"corrupt must be a function, and None with a checkpoint, got {type(corrupt).__name__}")
-    with kept_global_state(torch.device("cpu")):
-        checked = check(
-            model,
-            loss_fn,
-            x,
-            y,
-            sampling=sampling,
-            steps=steps,
-            optimizer=optimizer,
-            generator=generator,
-            expected_batch=expected_batch,
-            micro_batch=micro_batch,
-            trace_every=trace_every,
-            test=test,
-            checkpoint=checkpoint,
-        )
-    with kept_global_state(checked.device):
-        return _Training(
-            model, loss_fn, x, y, rule, account, settings, optimizer, generator, test, checked, corrupt
-        ).run()
+    with _run_state.kept_global_state(device):
+        some = _checks.examples_tried(model, loss_fn, x, y, device=device, names="x and y")
+        if test is not None:
+            _checks.examples_tried(model, loss_fn, *test, device=device, names="test")
+        self_test(model, loss_fn, *some)
+        training = _Training(
+            model, loss_fn, x, y, parameters, mechanism, sampling, steps, optimizer, delta, device, expected,
+            micro_batch, every, test, path, corrupt,
+        )  # fmt: skip
+        return training.run(generator)
 
 
+def _path(checkpoint: Any) -> Path | None:
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise ValueError(f"checkpoint must be None or the path of a file, got {type(checkpoint).__name__}")
+    path = Path(checkpoint)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ValueError(f"checkpoint must be the path of a file in an existing folder, got {str(path)!r}")
+    return path
+
+
+@dataclass(eq=False)
 class _Training:
-    """The state of one run, and what happens to it in a step."""
+    """One run: its checked arguments, its state, and what happens to it in a step."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        loss_fn: LossFunction,
-        x: torch.Tensor,
-        y: torch.Tensor,
-        rule: Rule,
-        account: Account,
-        settings: dict[str, Any],
-        optimizer: torch.optim.Optimizer,
-        generator: torch.Generator,
-        test: tuple[torch.Tensor, torch.Tensor] | None,
-        checked: Arguments,
-        corrupt: Corrupt | None,
-    ) -> None:
-        self.corrupt = corrupt
-        self.model, self.loss_fn, self.x, self.y = model, loss_fn, x, y
-        self.rule, self.account, self.optimizer, self.test, self.checked = rule, account, optimizer, test, checked
-        self.parameters = trained_parameters(model)
-        self.done = 0
-        self.rule_state: State = dict(rule.state) if isinstance(rule, LogicalBatchRule) else {}
+    model: torch.nn.Module
+    loss_fn: LossFunction
+    x: Tensor
+    y: Tensor
+    parameters: dict[str, torch.nn.Parameter]
+    mechanism: Mechanism
+    sampling: Any
+    steps: int
+    optimizer: torch.optim.Optimizer
+    delta: float
+    device: torch.device
+    expected: float
+    micro_batch: int | None
+    every: int
+    test: tuple[Tensor, Tensor] | None
+    path: Path | None
+    corrupt: Corrupt | None
+
+    def __post_init__(self) -> None:
+        self.done, self.updating = 0, False
+        self.state = self.mechanism.start(self.sampling, len(self.x))
         self.recorder = Recorder()
-        self.last_norms = torch.empty(0, device=checked.device)
-        self.bad_step = torch.zeros((), dtype=torch.int64, device=checked.device)
-        self.looks_always = checked.device.type == "cpu"
-        self.updating = False
+        self.last_norms = torch.empty(0, device=self.device)
+        self.bad_step = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.looks_always = self.device.type == "cpu"
         self.guarantees: dict[int, Guarantee] = {}
-        self._guarantees([*range(checked.trace_every, checked.steps, checked.trace_every), checked.steps])  # may refuse
-        self.settings = self._all_settings(settings)
-        loaded = _checkpoint.load(checked.checkpoint, self.settings) if checked.checkpoint else None
-        if loaded and loaded["done"] > checked.steps:
-            raise ValueError(f"steps must be at least the {loaded['done']} of the checkpoint, got {checked.steps}")
-        self.randomness = Randomness(generator, checked.device)
-        if loaded:
-            self._restore(loaded)
+        self._guarantees([*range(self.every, self.steps, self.every), self.steps])  # may refuse
 
     # ---- one step ----
 
     def step(self) -> None:
-        """Sample, weigh, sum, add noise, divide, update."""
+        """Sample; weigh, sum and add noise, as the mechanism says; divide; update."""
         before = self.randomness.state()
         try:
-            ids = self.checked.sampling.draw(len(self.x), generator=self.randomness.sampling)
-            found = weighted_sum(
-                self._chunks(ids),
-                rule=self.rule,
-                parameters=self.parameters,
-                ids=ids.to(self.checked.device),
-                state=self.rule_state,
-                generator=self.randomness.noise,
-            )
-            noise = torch.empty_like(found.sum).normal_(generator=self.randomness.noise)
-            gradient = noise.mul_(found.noise).add_(found.sum).div_(self.checked.expected)
-            good = found.finite & torch.stack(torch.aminmax(gradient)).isfinite().all()
+            ids = self.sampling.draw(len(self.x), generator=self.randomness.sampling)
+            batch = Batch(self._chunks(ids), ids=ids.to(self.device), parameters=self.parameters)
+            released = self.mechanism.release(batch, state=self.state, generator=self.randomness.noise)
+            gradient = released.vector.div_(self.expected)
+            finite = [torch.stack(torch.aminmax(gradient)), batch.losses, batch.norms]
+            good = torch.stack([values.isfinite().all() for values in finite]).all()
             if self.looks_always and not bool(good):
                 raise self._diverged(self.done + 1)
         except BaseException:
@@ -182,18 +213,17 @@ class _Training:
         self._update(gradient)
         self.done += 1
         self.updating = False
-        self.rule_state, self.last_norms = found.state, found.norms
+        self.state, self.last_norms = released.state, batch.norms
         self.bad_step = torch.where(good | (self.bad_step > 0), self.bad_step, self.done)
-        self.recorder.add(len(ids), found.log)
+        self.recorder.add(len(ids), {**released.log, "loss": batch.losses.sum(), "clipped": batch.clipped})
 
-    def _chunks(self, ids: torch.Tensor) -> Iterator[PerExample]:
-        device = self.checked.device
-        for some in micro_batches(ids, size=self.checked.micro_batch):
+    def _chunks(self, ids: Tensor) -> Iterator[PerExample]:
+        for some in micro_batches(ids, size=self.micro_batch):
             some_x, some_y = self.x[some.to(self.x.device)], self.y[some.to(self.y.device)]
-            chunk = PerExample(self.model, self.loss_fn, some_x.to(device), some_y.to(device))
+            chunk = PerExample(self.model, self.loss_fn, some_x.to(self.device), some_y.to(self.device))
             yield chunk if self.corrupt is None else self.corrupt(chunk, some)
 
-    def _update(self, gradient: torch.Tensor) -> None:
+    def _update(self, gradient: Tensor) -> None:
         pieces = torch.split(gradient, [parameter.numel() for parameter in self.parameters.values()])
         for parameter, piece in zip(self.parameters.values(), pieces, strict=True):
             parameter.grad = piece.view_as(parameter).to(parameter.dtype)
@@ -201,20 +231,27 @@ class _Training:
 
     # ---- the run ----
 
-    def run(self) -> Run:
+    def run(self, generator: torch.Generator) -> Run:
         """All steps that are left, the points of the trace, and the checkpoints."""
-        bar = tqdm(total=self.checked.steps, initial=self.done, disable=None, delay=0.5, desc="private steps")
-        with bar, Deferred() as interruption:
+        self.settings = self._all_settings()
+        loaded = _run_state.load(self.path, self.settings) if self.path else None
+        if loaded and loaded["done"] > self.steps:
+            raise ValueError(f"steps must be at least the {loaded['done']} of the checkpoint, got {self.steps}")
+        self.randomness = _run_state.Randomness(generator, self.device)
+        if loaded:
+            self._restore(loaded)
+        bar = tqdm(total=self.steps, initial=self.done, disable=None, delay=0.5, desc="private steps")
+        with bar, _run_state.Deferred() as interruption:
             try:
                 while True:
-                    due = self.done == self.checked.steps or self.done % self.checked.trace_every == 0
+                    due = self.done == self.steps or self.done % self.every == 0
                     if due and self.recorder.counts["steps"]:
                         self._look()
                         self._point()
                         bar.set_postfix_str(f"epsilon {self.guarantees[self.done].epsilon:.4g}", refresh=False)
                     if interruption.asked:
                         raise KeyboardInterrupt
-                    if self.done == self.checked.steps:
+                    if self.done == self.steps:
                         return self._result(())
                     self.step()
                     bar.update()
@@ -240,13 +277,14 @@ class _Training:
             raise self._diverged(int(self.bad_step))
 
     def _point(self) -> None:
-        if self.done == self.checked.steps and not all(bool(p.isfinite().all()) for p in self.parameters.values()):
+        if self.done == self.steps and not all(bool(p.isfinite().all()) for p in self.parameters.values()):
             raise self._diverged(self.done)
-        self.recorder.close(self.recorder.point(self.done, self.last_norms, self._accuracy()))
+        self.recorder.close(self._so_far())
         self._save()
 
-    def _accuracy(self) -> float:
-        return float("nan") if self.test is None else accuracy(self.model, self.test[0], y=self.test[1])
+    def _so_far(self) -> dict[str, Any]:
+        right = float("nan") if self.test is None else accuracy(self.model, self.test[0], y=self.test[1])
+        return self.recorder.point(self.done, self.last_norms, right)
 
     def _guarantees(self, counts: Sequence[int]) -> list[Guarantee]:
         """The guarantee after each of these numbers of steps, computed once.
@@ -258,7 +296,7 @@ class _Training:
         if new:
             some = [new[-1 - (i * len(new)) // MOST_ACCOUNTED] for i in range(min(len(new), MOST_ACCOUNTED))][::-1]
             some = new if len(new) <= MOST_ACCOUNTED else some
-            found = self.account(some)
+            found = self.mechanism.guarantees(some, sampling=self.sampling, n=len(self.x), delta=self.delta)
             self.guarantees |= {count: found[bisect.bisect_left(some, count)] for count in new}
         return [self.guarantees[count] for count in counts]
 
@@ -273,17 +311,13 @@ class _Training:
         return Run(self.model, trace, self._guarantees([spent or self.done])[0], self.done)
 
     def _partial(self) -> tuple[dict[str, Any], ...]:
-        if self.recorder.counts["steps"] == 0:
-            return ()
-        return (self.recorder.point(self.done, self.last_norms, self._accuracy()),)
+        return (self._so_far(),) if self.recorder.counts["steps"] else ()
 
     def _interrupted(self) -> Interrupted:
         self._save()
         run = self._result(self._partial())
-        path = self.checked.checkpoint
-        more = "" if path is None else f" The same call goes on from there, with {path}."
-        text = f"Interrupted after step {self.done} of {self.checked.steps}. Spent: {run.guarantee}{more}"
-        return Interrupted(text, run)
+        more = "" if self.path is None else f" The same call goes on from there, with {self.path}."
+        return Interrupted(f"Interrupted after step {self.done} of {self.steps}. Spent: {run.guarantee}{more}", run)
 
     def _diverged(self, step: int) -> Diverged:
         run = self._result(self._partial(), max(step, self.done))
@@ -296,26 +330,25 @@ class _Training:
 
     # ---- the disk ----
 
-    def _all_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        if self.checked.checkpoint is None:
+    def _all_settings(self) -> dict[str, Any]:
+        if self.path is None:
             return {}
-        shapes = {name: tuple(parameter.shape) for name, parameter in self.parameters.items()}
+        groups = self.optimizer.param_groups
+        rates = [{key: value for key, value in group.items() if key != "params"} for group in groups]
         return {
-            **settings,
-            "sampling": repr(self.checked.sampling),
-            "expected batch": self.checked.expected,
-            "optimizer": f"{type(self.optimizer).__name__} {self._hyperparameters()}",
-            "parameters": str(shapes),
-            "device": self.checked.device.type,
-            "data": _checkpoint.fingerprint(self.x, self.y),
+            "mechanism": self.mechanism.name,
+            **dict(self.mechanism.settings),
+            "delta": self.delta,
+            "sampling": repr(self.sampling),
+            "expected batch": self.expected,
+            "optimizer": f"{type(self.optimizer).__name__} {rates}",
+            "parameters": str({name: tuple(parameter.shape) for name, parameter in self.parameters.items()}),
+            "device": self.device.type,
+            "data": _run_state.fingerprint(self.x, self.y),
         }
 
-    def _hyperparameters(self) -> list[dict[str, Any]]:
-        groups = self.optimizer.param_groups
-        return [{key: value for key, value in group.items() if key != "params"} for group in groups]
-
     def _save(self) -> None:
-        if self.checked.checkpoint is None:
+        if self.path is None:
             return
         content = {
             "settings": self.settings,
@@ -323,49 +356,22 @@ class _Training:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "randomness": self.randomness.state(),
-            "rule": self.rule_state,
+            "state": self.state,
             "points": self.recorder.points,
             "sums": self.recorder.sums,
             "counts": self.recorder.counts,
             "norms": self.last_norms,
         }
-        _checkpoint.save(self.checked.checkpoint, content)
+        _run_state.save(self.path, content)
 
     def _restore(self, content: dict[str, Any]) -> None:
-        device = self.checked.device
         self.done = int(content["done"])
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
         self.randomness.restore(content["randomness"])
-        self.rule_state, sums = (
-            {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in part.items()}
-            for part in (content["rule"], content["sums"])
+        self.state, sums = (
+            {name: value.to(self.device) if isinstance(value, Tensor) else value for name, value in part.items()}
+            for part in (content["state"], content["sums"])
         )
         self.recorder = Recorder(content["points"], sums, content["counts"])
-        self.last_norms = content["norms"].to(device)
-
-
-def accuracy(model: torch.nn.Module, x: torch.Tensor, *, y: torch.Tensor, size: int = 1000) -> float:
-    """Return the fraction of the rows of `x` for which the largest output of `model` is at the place `y`.
-
-    In evaluation mode, without gradients, `size` rows at a time. The mode of every module is put back.
-
-    Raises:
-        ValueError: if x and y are not tensors of as many rows.
-
-    Source: definition.
-    """
-    examples("x", x, "y", y)
-    size = arguments.integer("size", size, 1)
-    device = next(model.parameters()).device
-    flags = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            right = torch.zeros((), dtype=torch.int64, device=device)
-            for some_x, some_y in zip(torch.split(x, size), torch.split(y, size), strict=True):
-                right += (model(some_x.to(device)).argmax(1) == some_y.to(device)).sum()
-    finally:
-        for module, flag in flags.items():
-            module.training = flag
-    return int(right) / len(y)
+        self.last_norms = content["norms"].to(self.device)

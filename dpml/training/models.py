@@ -1,4 +1,4 @@
-r"""Three small models for images, and images as tensors.
+r"""Three small models for images, images as tensors, and the accuracy of a model.
 
 .. math::
 
@@ -23,11 +23,12 @@ import torch
 from torch import nn
 
 from dpml import arguments
+from dpml.training import _checks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["MEAN", "STANDARD_DEVIATION", "mlp", "small_resnet", "to_labels", "to_tensors", "tutorial_cnn"]
+__all__ = ["MEAN", "STANDARD_DEVIATION", "accuracy", "mlp", "small_resnet", "to_labels", "to_tensors", "tutorial_cnn"]
 
 MEAN = 0.3
 """What `to_tensors` subtracts from a pixel in [0, 1]."""
@@ -168,6 +169,26 @@ def small_resnet(*, generator: torch.Generator, channels: int = 1, classes: int 
             nn.Linear(64, classes),
         )
     return _with_first_weights(model, generator)
+
+
+def accuracy(model: nn.Module, x: torch.Tensor, *, y: torch.Tensor, size: int = 1000) -> float:
+    """Return the fraction of the rows of `x` for which the largest output of `model` is at the place `y`.
+
+    In evaluation mode, without gradients, `size` rows at a time. The mode of every module is put back.
+
+    Raises:
+        ValueError: if x and y are not tensors of as many rows, or size is not an integer >= 1.
+
+    Source: definition.
+    """
+    _checks.examples(x, y)
+    size = arguments.integer("size", size, 1)
+    device = next(model.parameters()).device
+    with _checks.evaluated(model), torch.no_grad():
+        right = torch.zeros((), dtype=torch.int64, device=device)
+        for some_x, some_y in zip(torch.split(x, size), torch.split(y, size), strict=True):
+            right += (model(some_x.to(device)).argmax(1) == some_y.to(device)).sum()
+    return int(right) / len(y)
 
 
 def _with_first_weights(model: nn.Sequential, generator: Any) -> nn.Sequential:

@@ -20,21 +20,21 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from dpml.training import _comparison, _engine
+from dpml.training import _checks, _engine, _run_state
+from dpml.training._checks import LossFunction
 
 __all__ = ["PerExample", "per_example_gradients", "self_test"]
 
-Loss = Callable[[Any, Tensor], Tensor]
 
-
-def per_example_gradients(model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+def per_example_gradients(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> dict[str, Tensor]:
     """Return the gradient of each example's loss, by parameter name, each [B, ...]: the plain reference.
 
     It runs the model on one example at a time as far as the model can tell, and keeps every gradient in memory: B
@@ -45,12 +45,12 @@ def per_example_gradients(model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor)
 
     Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, "compute gradient".
     """
-    parameters = _engine.checked_plan(model, loss_fn, x, y).parameters
+    parameters = _checked(model, loss_fn, x, y).parameters
     if len(x) == 0:
         return {name: p.detach().new_zeros(0, *p.shape) for name, p in parameters.items()}
 
     def loss(p: dict[str, Tensor], xi: Tensor, yi: Tensor) -> Tensor:
-        return _engine.one_loss_each(loss_fn(functional_call(model, p, (xi[None],)), yi[None]), 1)[0]
+        return _checks.one_loss_each(loss_fn(functional_call(model, p, (xi[None],)), yi[None]), 1)[0]
 
     detached = {name: p.detach() for name, p in parameters.items()}
     gradients: dict[str, Tensor] = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(detached, x, y)
@@ -79,8 +79,8 @@ class PerExample:
     ICML 2023 (book-keeping): norms and weighted sum from one backward pass.
     """
 
-    def __init__(self, model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor) -> None:
-        plan = _engine.checked_plan(model, loss_fn, x, y)
+    def __init__(self, model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> None:
+        plan = _checked(model, loss_fn, x, y)
         self._parameters = plan.parameters
         self._parts: _engine.Parts = []
         some = next(iter(plan.parameters.values()))
@@ -124,7 +124,7 @@ _FEW = 8
 _TESTED: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Callable[[], Any]]] = weakref.WeakKeyDictionary()
 
 
-def self_test(model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor) -> None:
+def self_test(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> None:
     """Compare the engine with ordinary differentiation on the first few examples; return nothing if all is well.
 
     Two things that listening to the layers cannot see: a parameter that is used outside its layer as well (the
@@ -141,21 +141,158 @@ def self_test(model: nn.Module, loss_fn: Loss, x: Tensor, y: Tensor) -> None:
 
     Source: own construction; the second comparison is the neighbouring relation itself.
     """
-    plan = _engine.checked_plan(model, loss_fn, x, y)
+    plan = _checked(model, loss_fn, x, y)
     if len(x) > 0:
-        _comparison.compare(model, plan, loss_fn, x[:_FEW], y[:_FEW])
+        _compare(model, plan, loss_fn, x[:_FEW], y[:_FEW])
     if len(x) > 1:
         _TESTED[model] = (plan.signature, _reference(loss_fn))
 
 
-def _is_tested(model: nn.Module, signature: tuple[Any, ...], loss_fn: Loss) -> bool:
+def _is_tested(model: nn.Module, signature: tuple[Any, ...], loss_fn: LossFunction) -> bool:
     tested, loss = _TESTED.get(model, ((), None))
     return loss is not None and loss() == loss_fn and tested == signature
 
 
-def _reference(loss_fn: Loss) -> Callable[[], Any]:
+def _reference(loss_fn: LossFunction) -> Callable[[], Any]:
     """A reference that does not keep the loss alive: it may hold the model, which would then never be forgotten."""
     try:
         return weakref.WeakMethod(loss_fn) if isinstance(loss_fn, types.MethodType) else weakref.ref(loss_fn)
     except TypeError:
         return lambda: loss_fn
+
+
+def _checked(model: Any, loss_fn: Any, x: Any, y: Any) -> _engine.Plan:
+    """The plan of the model, after all that can be checked before a forward pass."""
+    _checks.module(model)
+    _checks.loss_function(loss_fn)
+    _checks.pair(x, y)
+    return _engine.plan_of(model)
+
+
+# ---- against ordinary differentiation, on a few examples ----
+
+
+def _compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor) -> None:
+    """Raise unless the engine agrees with ordinary gradients and no example acts on another.
+
+    Raises:
+        ValueError: naming the parameter or the buffer where they part, with the remedy.
+    """
+    with _left_as_it_was(model, x):
+        tolerance = _compare_sums(model, plan, loss_fn, x, y)
+        if len(x) > 1:
+            _compare_with_one_replaced(model, plan, loss_fn, x, y, tolerance)
+            _compare_with_some_removed(model, loss_fn, x, y, tolerance)
+
+
+@contextmanager
+def _left_as_it_was(model: nn.Module, x: Tensor) -> Iterator[None]:
+    """Put back modes, buffers and random generators; refuse buffers that a forward pass changes."""
+    modes = [(layer, layer.training) for layer in model.modules()]
+    buffers = dict(model.named_buffers())
+    before = {name: (buffer.clone(), buffer._version) for name, buffer in buffers.items()}
+    with _run_state.kept_global_state(x.device):
+        try:
+            yield
+            for name, buffer in model.named_buffers():
+                if buffer is not buffers.get(name) or buffer._version != before[name][1]:
+                    raise ValueError(
+                        f"model must not change its buffers in the forward pass, got {name!r} changed: what it keeps "
+                        "of the data would leave without noise"
+                    )
+        finally:
+            for layer, mode in modes:
+                layer.training = mode
+            with torch.no_grad():
+                for name, buffer in buffers.items():
+                    if buffer._version != before[name][1]:
+                        buffer.copy_(before[name][0])
+
+
+def _compare_sums(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor) -> float:
+    """The weighted sum must be the gradient of the weighted loss, with weights that differ between the examples."""
+    losses, calls = _engine.forward(model, plan, loss_fn, x, y)
+    tolerance = 5e-2 if any(call.coarse for call in calls) else max(map(_tolerance, plan.parameters.values()))
+    norms, parts = _engine.parts_of(losses, calls, keep_graph=True)
+    weights = 0.5 + (torch.arange(len(x), device=losses.device, dtype=torch.float64) * 0.6180339887) % 1.0
+    sums = _engine.contract(parts, weights)
+    parameters = plan.parameters
+    with torch.autocast(losses.device.type, enabled=False):
+        ordinary = torch.autograd.grad(losses, list(parameters.values()), weights.to(losses.dtype), allow_unused=True)
+    size = float(weights @ norms)
+    rounding = 4.0 * len(x) * torch.finfo(losses.dtype).eps  # where the gradient itself is zero but for rounding
+    for (name, parameter), gradient in zip(parameters.items(), ordinary, strict=True):
+        expected = torch.zeros_like(parameter) if gradient is None else gradient.to_dense()
+        difference = float((sums[name] - expected if name in sums else expected).detach().double().norm())
+        if difference > tolerance * size + rounding:
+            raise ValueError(
+                f"model must use parameters in their own layers and examples one by one, but the gradient of {name!r} "
+                "differs from the ordinary one: it is used outside its layer as well, examples act on each other, or "
+                "the batch is not the first dimension"
+            )
+    return tolerance
+
+
+def _compare_with_one_replaced(
+    model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor, tolerance: float
+) -> None:
+    """Replace each example by its successor: losses and norms of the others must stay, with the same random numbers."""
+    state = _run_state.global_state(x.device)
+
+    def run(some_x: Tensor, some_y: Tensor) -> tuple[Tensor, Tensor]:
+        _run_state.set_global_state(state, x.device)
+        return _engine.differentiate(model, plan, loss_fn, some_x, some_y)[:2]
+
+    before = run(x, y)
+    for i in range(len(x)):
+        other_x, other_y = x.clone(), y.clone()
+        other_x[i], other_y[i] = x[i - 1], y[i - 1]
+        others = torch.arange(len(x), device=before[0].device) != i
+        after = run(other_x, other_y)
+        _require_same([t[others] for t in before], [t[others] for t in after], tolerance, "replaced")
+
+
+def _compare_with_some_removed(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, tolerance: float) -> None:
+    """All but the first, and each alone: losses and norms must be those in the batch.
+
+    Masks depend on the size of a batch, so that a model with dropout is compared in evaluation mode. One that draws
+    random numbers even there is not compared.
+    """
+    before = _engine.differentiate(model, _engine.plan_of(model), loss_fn, x, y)
+    if not _close(before[0], _engine.differentiate(model, _engine.plan_of(model), loss_fn, x, y)[0], tolerance):
+        model.eval()
+        before = _engine.differentiate(model, _engine.plan_of(model), loss_fn, x, y)
+        if not _close(before[0], _engine.differentiate(model, _engine.plan_of(model), loss_fn, x, y)[0], tolerance):
+            return
+    for rest in (slice(1, None), *(slice(i, i + 1) for i in range(len(x)))):
+        try:
+            after = _engine.differentiate(model, _engine.plan_of(model), loss_fn, x[rest], y[rest])
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+            size = len(x[rest])
+            raise ValueError(f"model must accept a batch of any size, but fails on {size}: {reason}") from error
+        _require_same([t[rest] for t in before[:2]], list(after[:2]), tolerance, "removed")
+
+
+def _require_same(before: list[Tensor], after: list[Tensor], tolerance: float, change: str) -> None:
+    for what, one, other in zip(("loss", "gradient"), before, after, strict=True):
+        if not _close(one, other, tolerance):
+            raise ValueError(
+                f"model must treat examples one by one, but the {what} of an example changes when another is {change}: "
+                "look for statistics over the batch, in the model and in loss_fn"
+            )
+
+
+def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
+    one, other = one.double(), other.double()
+    near = (one - other).abs() <= tolerance * (one.abs() + one.abs().mean())
+    return bool((near | (one == other) | (one.isnan() & other.isnan())).all())  # what overflows, overflows alone
+
+
+def _tolerance(parameter: Tensor) -> float:
+    """What rounding may do, far below what a fault does."""
+    if parameter.dtype == torch.float64:
+        return 1e-9
+    if parameter.dtype == torch.float32:
+        return 3e-4 if parameter.device.type == "cpu" else 3e-3  # the ordinary gradient may use TF32 on a GPU
+    return 5e-2

@@ -1,51 +1,50 @@
-r"""Many training runs at once: other seeds, noise levels, clip norms, shards of the data or labels.
+r"""Many training runs at once: other seeds, mechanisms, noise levels, clip norms, shards of the data or labels.
 
 .. math::
 
     \theta_k \leftarrow \text{optimizer}\Bigl(\theta_k,\ \frac{1}{B_k}\Bigl(\sum_{i \in S_k} w_{ki}\, g_{ki}
-    + N(0, \sigma_k^2 C_k^2 I)\Bigr)\Bigr), \qquad k = 1, \dots, K,
+    + N(0, s_k^2 I)\Bigr)\Bigr), \qquad k = 1, \dots, K,
 
-for K networks of one shape (`dpml.training.stacked_networks`). `train_private` clips, $w = \min(1, C_k/\|g\|)$; `train`
-has $w = 1$ and no noise. They do what `dpml.training.dpsgd.dp_sgd` and ``sgd`` do one model at a time, with the same
-draws from the same generators: run k of the stack and a single run differ by the rounding of the sums only.
+for K networks of one shape (`dpml.training.stacked_networks`). `train` does what `dpml.training.loop.train` does one
+model at a time, with the same draws from the same generators: run k of the stack and a single run differ by the
+rounding of the sums only. Mechanisms are those that weigh each example alone: `dp_sgd`, `dp_sgd_automatic`, `sgd`.
 
 | argument | one for all | one for each model |
 |---|---|---|
 | `x`, `y` | all records, (N, ...) and (N,) | labels (K, N); records by `shards` |
 | `shards` | None: every model sees all records | K lists of record numbers |
-| `sigma`, `clip_norm` | a number | K numbers |
+| `mechanism` | a mechanism | K mechanisms |
 | `sampling` | a sampler | K samplers |
 | batches | drawn from the generator `common` | None: from ``generators[k]`` |
 
 Poisson batches of K models differ in size. They are filled up to the longest with copies of one record at weight 0,
 which is exactly as if these were absent.
 
-Privacy. The guarantee of a private run is that of its model alone. Who sees several models of the same records needs
-their composition. Models with a common batch share the coins of the sampling, so that K independent mechanisms are not
-what is composed: all their sums together, each divided by its $C_k \sigma_k$, are one subsampled Gaussian mechanism of
+Privacy. The guarantee of a run is that of its model alone. Who sees several models of the same records needs their
+composition. Models with a common batch share the coins of the sampling, so that K independent mechanisms are not what
+is composed: all their sums together, each divided by its $C_k \sigma_k$, are one subsampled Gaussian mechanism of
 noise multiplier $(\sum_k \sigma_k^{-2})^{-1/2}$. Models on disjoint shards are different: one record is in one of them.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
 from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.training import _stacked_arguments as checked
-from dpml.training._randomness import _new_seed as new_seed
-from dpml.training.sampling import Sampler
-from dpml.training.stacked_networks import Loss, Stack, StackedPerExample
+from dpml.training import _checks
+from dpml.training._checks import LossFunction
+from dpml.training._run_state import new_seed
+from dpml.training.mechanism import Mechanism
+from dpml.training.sampling import Sampler, cpu_generator, sampler
+from dpml.training.stacked_networks import Stack, StackedPerExample, flat_examples, require_stack
 
-__all__ = ["OptimizerOf", "StackedRun", "train", "train_private"]
+__all__ = ["OptimizerOf", "StackedRun", "train"]
 
 OptimizerOf = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 """A function that makes the optimizer: ``lambda parameters: torch.optim.SGD(parameters, lr=0.1)``."""
@@ -76,40 +75,12 @@ class StackedRun(NamedTuple):
 
 def train(
     stacked: Stack,
-    loss_fn: Loss,
+    loss_fn: LossFunction,
     x: torch.Tensor,
     y: torch.Tensor,
     *,
+    mechanism: Mechanism | Sequence[Mechanism],
     sampling: Sampler | Sequence[Sampler],
-    steps: int,
-    optimizer: OptimizerOf,
-    generators: Sequence[torch.Generator],
-    shards: Sequence[torch.Tensor] | None = None,
-    common: torch.Generator | None = None,
-) -> StackedRun:
-    """Train K networks without privacy, each as `dpml.training.dpsgd.sgd` would; `stacked` itself is not changed.
-
-    The sum of the gradients is divided by the expected batch size. Arguments as for `train_private`.
-
-    Raises:
-        ValueError: as `train_private`.
-
-    Source: definition; Robbins and Monro, "A stochastic approximation method", Annals of Mathematical Statistics 1951.
-    """
-    runs = _Runs(stacked, loss_fn, x, y, sampling, steps, optimizer, generators, shards, common)
-    none = Guarantee(math.inf, delta=0.0, kind="exact", adjacency="add/remove")
-    return runs.run(None, None, (none,) * runs.models)
-
-
-def train_private(
-    stacked: Stack,
-    loss_fn: Loss,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    *,
-    sampling: Sampler | Sequence[Sampler],
-    sigma: ArrayLike,
-    clip_norm: ArrayLike,
     steps: int,
     optimizer: OptimizerOf,
     delta: float,
@@ -117,7 +88,7 @@ def train_private(
     shards: Sequence[torch.Tensor] | None = None,
     common: torch.Generator | None = None,
 ) -> StackedRun:
-    """Train K networks by DP-SGD, each as `dpml.training.dpsgd.dp_sgd` would; `stacked` itself is not changed.
+    """Train K networks, each as `dpml.training.loop.train` would; `stacked` itself is not changed.
 
     Neighbours: add/remove for `Poisson` and `FullBatch`, replace-one for `FixedSize`. The number of records of a shard
     is treated as public: it sets the expected batch size.
@@ -127,9 +98,8 @@ def train_private(
         loss_fn: function of outputs (M, classes) and labels (M,) that returns one loss for each, (M,).
         x: the records, (N, ...), of the networks' type and on their device.
         y: the labels, (N,), or (K, N) if each model has its own.
+        mechanism: `dp_sgd`, `dp_sgd_automatic` or `sgd` with its settings, or a list of K of them.
         sampling: `Poisson`, `FixedSize` or `FullBatch`, or a list of K of them; drawn from the records of a shard.
-        sigma: noise multiplier(s) in [0, inf), a number or one for each model.
-        clip_norm: clipping norm(s) in (0, inf), likewise.
         steps: number of steps, >= 1.
         optimizer: a function from the list of parameters to a torch optimizer whose rule works on each number by itself
             (SGD with momentum, Adam and the like; not LAMB or others that use the norm of a whole tensor).
@@ -144,86 +114,95 @@ def train_private(
 
     Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, for each model.
     """
-    runs = _Runs(stacked, loss_fn, x, y, sampling, steps, optimizer, generators, shards, common)
-    sigmas = checked.one_for_each("sigma", sigma, runs.models, low=0.0, low_open=False)
-    clips = checked.one_for_each("clip_norm", clip_norm, runs.models, low=0.0, low_open=True)
-    arguments.probability("delta", delta)
-    settings = list(zip(runs.samplers, runs.sizes, sigmas.tolist(), strict=True))
+    models = len(require_stack(stacked).parameters)
+    flat = flat_examples(x, stacked)
+    y = _labels(y, len(flat), models, stacked.parameters.device)
+    mechanisms = _mechanisms(mechanism, models)
+    samplers = _samplers(sampling, models, common)
+    steps = arguments.integer("steps", steps, 1, 10**9)
+    generators = _generators(generators, models, common)
+    parts = _shards(shards, len(flat), models, common)
+    sizes = [len(flat)] * models if parts is None else [len(part) for part in parts]
+    _fitting_loss(loss_fn, y, stacked)
+    settings = list(zip(mechanisms, samplers, sizes, strict=True))
     known = {
-        (drawn, n, noise): drawn.guarantees([runs.steps], n=n, sigma=noise, delta=delta)[0]
-        for drawn, n, noise in dict.fromkeys(settings)
+        one: one[0].guarantee(sampling=one[1], n=one[2], steps=steps, delta=delta) for one in dict.fromkeys(settings)
     }
-    return runs.run(sigmas, clips, tuple(known[one] for one in settings))
+    stack = Stack(stacked.parameters.detach().clone(), stacked.sizes)
+    updates = _optimizer(optimizer, stack.parameters)
+    batches = _Batches(flat, y, samplers, sizes, parts, generators, common)
+    parameters = stack.parameters
+    deviation, expected = (
+        torch.tensor(values, dtype=flat.dtype, device=flat.device)[:, None]
+        for values in ([one.each.noise for one in mechanisms if one.each], [s.expected(n) for _, s, n in settings])
+    )
+    noise = [_noise_generator(generator, flat.device) for generator in generators]  # also where none is added
+    noisy = bool(deviation.any())
+    total = torch.empty_like(parameters)
+    losses, clipped = parameters.new_zeros(steps, models), parameters.new_zeros(steps, models)
+    diverged = torch.zeros(models, dtype=torch.int64, device=parameters.device)
+    for step in tqdm(range(steps), disable=None, delay=0.5, desc=f"steps of {models} models"):
+        batch = batches.draw()
+        examples = StackedPerExample(stack, loss_fn, batch.x, batch.y)
+        weights = _weights(examples.norms, mechanisms)
+        examples.sum(weights if batch.here is None else weights * batch.here, out=total)
+        for row, size, generator in zip(total, deviation, noise, strict=True) if noisy else ():
+            row += torch.empty_like(row).normal_(generator=generator) * size
+        parameters.grad = total.div_(expected)
+        losses[step] = _mean(examples.losses, batch.here)
+        clipped[step] = _mean((weights < 1.0).to(weights.dtype), batch.here)
+        good = total.isfinite().all(1) & (losses[step].isfinite() | (batch.counts == 0))
+        diverged = torch.where(good | (diverged > 0), diverged, step + 1)
+        updates.step()
+    parameters.grad = None
+    return StackedRun(stack, losses, clipped, diverged, tuple(known[one] for one in settings))
 
 
-class _Runs:
-    """The checked arguments of K runs, and their steps."""
+def _weights(norms: torch.Tensor, mechanisms: list[Mechanism]) -> torch.Tensor:
+    """The weights of each model's examples, by its own mechanism; one call for all where they are equal."""
+    places: dict[Any, list[int]] = {}
+    for k, one in enumerate(mechanisms):
+        places.setdefault(one, []).append(k)
+    if len(places) == 1:
+        return _weigh(mechanisms[0], norms)
+    weights = torch.empty_like(norms)
+    for one, rows in places.items():
+        weights[rows] = _weigh(one, norms[rows])
+    return weights
 
-    def __init__(
-        self,
-        stacked: Stack,
-        loss_fn: Loss,
-        x: torch.Tensor,
-        y: torch.Tensor,
-        sampling: Sampler | Sequence[Sampler],
-        steps: int,
-        optimizer: OptimizerOf,
-        generators: Sequence[torch.Generator],
-        shards: Sequence[torch.Tensor] | None,
-        common: torch.Generator | None,
-    ) -> None:
-        checked.stacked(stacked, Stack)
-        self.models, self.loss_fn, self.common = len(stacked.parameters), loss_fn, common
-        self.x = checked.examples("x", x, stacked)
-        self.y = checked.labels(y, len(x), self.models, stacked.parameters.device)
-        self.samplers = checked.samplers(sampling, self.models, common)
-        self.steps = arguments.integer("steps", steps, 1, 10**9)
-        self.generators = checked.generators(generators, self.models, common)
-        self.shards = checked.shards(shards, len(x), self.models, common)
-        self.sizes = [len(x)] * self.models if self.shards is None else [len(shard) for shard in self.shards]
-        self.expected = [one.expected(size) for one, size in zip(self.samplers, self.sizes, strict=True)]
-        self.stack = Stack(stacked.parameters.detach().clone(), stacked.sizes)
-        checked.fitting_loss(loss_fn, self.y, self.stack)
-        self.optimizer = checked.optimizer(optimizer, self.stack.parameters)
 
-    def run(
-        self, sigmas: NDArray[np.float64] | None, clips: NDArray[np.float64] | None, guarantees: tuple[Guarantee, ...]
-    ) -> StackedRun:
-        parameters = self.stack.parameters
-        noise = None if sigmas is None or clips is None else self._column(sigmas * clips)
-        bound = None if clips is None else self._column(clips)
-        expected = self._column(np.array(self.expected))
-        own_noise = [_noise_generator(generator, parameters.device) for generator in self.generators]
-        total = torch.empty_like(parameters)
-        losses, clipped = parameters.new_zeros(self.steps, self.models), parameters.new_zeros(self.steps, self.models)
-        diverged = torch.zeros(self.models, dtype=torch.int64, device=parameters.device)
-        for step in tqdm(range(self.steps), disable=None, delay=0.5, desc=f"steps of {self.models} models"):
-            batch = self._batch()
-            examples = StackedPerExample(self.stack, self.loss_fn, batch.x, batch.y)
-            norms = examples.norms
-            weights = torch.ones_like(norms) if bound is None else bound / torch.maximum(norms, bound)
-            examples.sum(weights if batch.here is None else weights * batch.here, out=total)
-            if noise is not None:
-                for row, deviation, generator in zip(total, noise, own_noise, strict=True):
-                    row += torch.empty_like(row).normal_(generator=generator) * deviation
-            parameters.grad = total.div_(expected)
-            losses[step] = _mean(examples.losses, batch.here)
-            clipped[step] = _mean((weights < 1.0).to(norms.dtype), batch.here)
-            good = (total.isfinite().all(1)) & (losses[step].isfinite() | (batch.counts == 0))
-            diverged = torch.where(good | (diverged > 0), diverged, step + 1)
-            self.optimizer.step()
-        parameters.grad = None
-        return StackedRun(self.stack, losses, clipped, diverged, guarantees)
+def _weigh(mechanism: Mechanism, norms: torch.Tensor) -> torch.Tensor:
+    assert mechanism.each is not None
+    return mechanism.each.weigh(norms)
 
-    def _column(self, values: NDArray[np.float64]) -> torch.Tensor:
-        return torch.as_tensor(values, dtype=self.x.dtype, device=self.x.device)[:, None]
 
-    def _batch(self) -> _Batch:
+class _Batch(NamedTuple):
+    """x (K, B, features) or (B, features); y (K, B) or (B,); here (K, B) is 0 for filling, None if there is none."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    here: torch.Tensor | None
+    counts: torch.Tensor
+
+
+class _Batches(NamedTuple):
+    """Where the batches of all models come from."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    samplers: list[Any]
+    sizes: list[int]
+    shards: list[torch.Tensor] | None
+    generators: list[torch.Generator]
+    common: torch.Generator | None
+
+    def draw(self) -> _Batch:
         """The batches of a step: one for all, or one for each model, filled up to the longest."""
+        models = len(self.samplers)
         if self.common is not None:
             places = self.samplers[0].draw(self.sizes[0], generator=self.common)
             index = places if self.shards is None else torch.stack([shard[places] for shard in self.shards])
-            counts, here = torch.full((self.models,), len(places)), None
+            counts, here = torch.full((models,), len(places)), None
         else:
             each = zip(self.samplers, self.sizes, self.generators, strict=True)
             drawn = [one.draw(n, generator=generator) for one, n, generator in each]
@@ -235,17 +214,8 @@ class _Runs:
             here = (torch.arange(index.shape[1]) < counts[:, None]).to(self.x) if ragged else None
         index = index.to(self.x.device)
         x = self.x[index]
-        y = self.y[index] if self.y.dim() == 1 else self.y.gather(1, index.expand(self.models, -1))
+        y = self.y[index] if self.y.dim() == 1 else self.y.gather(1, index.expand(models, -1))
         return _Batch(x, y, here, counts.to(self.x.device))
-
-
-class _Batch(NamedTuple):
-    """x (K, B, features) or (B, features); y (K, B) or (B,); here (K, B) is 0 for filling, None if there is none."""
-
-    x: torch.Tensor
-    y: torch.Tensor
-    here: torch.Tensor | None
-    counts: torch.Tensor
 
 
 def _mean(values: torch.Tensor, here: torch.Tensor | None) -> torch.Tensor:
@@ -260,3 +230,96 @@ def _noise_generator(generator: torch.Generator, device: torch.device) -> torch.
     for _ in range(2 if device.type == "cuda" else 1):
         new_seed(generator)  # the seeds of layers such as dropout, which these networks do not have
     return noise
+
+
+# ---- what is refused ----
+
+
+def _list(name: str, value: Any, count: int, allowed: str) -> list[Any]:
+    if not isinstance(value, list | tuple) or len(value) != count:
+        came = f"{len(value)} items" if isinstance(value, list | tuple) else type(value).__name__
+        raise ValueError(f"{name} must be {allowed}, got {came}")
+    return list(value)
+
+
+def _mechanisms(value: Any, models: int) -> list[Mechanism]:
+    allowed = f"dp_sgd, dp_sgd_automatic or sgd with its settings, or a list of {models} of them"
+    found = [value] * models if isinstance(value, Mechanism) else _list("mechanism", value, models, allowed)
+    for one in found:
+        if not isinstance(one, Mechanism) or one.each is None:
+            raise ValueError(f"mechanism must be {allowed}, got {repr(one)[:60]}")
+    return found
+
+
+def _labels(y: Any, count: int, models: int, device: torch.device) -> torch.Tensor:
+    allowed = f"a tensor of shape ({count},) or ({models}, {count}) on {device}"
+    if not isinstance(y, torch.Tensor):
+        raise ValueError(f"y must be {allowed}, got {type(y).__name__}")
+    if y.shape not in ((count,), (models, count)) or y.device != device:
+        raise ValueError(f"y must be {allowed}, got shape {tuple(y.shape)} on {y.device}")
+    if y.is_floating_point() and not bool(torch.isfinite(y).all()):
+        raise ValueError(f"y must be {allowed} with finite numbers, got an element that is not finite")
+    return y
+
+
+def _fitting_loss(loss_fn: Any, y: torch.Tensor, stacked: Stack) -> None:
+    """Try the loss on the smallest and the largest label."""
+    _checks.loss_function(loss_fn)
+    outputs = stacked.parameters.new_zeros(2, stacked.sizes[-1])
+    try:
+        losses = loss_fn(outputs, torch.stack([y.min(), y.max()]))
+    except (IndexError, RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"loss_fn must accept the networks' outputs and y, got {type(error).__name__}: {error}"
+        ) from error
+    _checks.one_loss_each(losses, 2)
+
+
+def _generators(value: Any, models: int, common: Any) -> list[torch.Generator]:
+    allowed = f"a list of {models} torch.Generator, one for each model"
+    found = [cpu_generator(generator) for generator in _list("generators", value, models, allowed)]
+    everyone = found if common is None else [*found, cpu_generator(common)]
+    if len({id(generator) for generator in everyone}) < len(everyone):
+        raise ValueError(
+            "generators must be different objects: one that stands twice would be drawn from in turn, got one twice"
+        )
+    return found
+
+
+def _samplers(value: Any, models: int, common: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        return [sampler("sampling", value)] * models
+    if common is not None:
+        raise ValueError(f"sampling must be one sampler for common batches, got a list of {len(value)}")
+    return [sampler("sampling", one) for one in _list("sampling", value, models, f"a sampler or {models} of them")]
+
+
+def _shards(value: Any, count: int, models: int, common: Any) -> list[torch.Tensor] | None:
+    if value is None:
+        return None
+    allowed = f"a list of {models} int64 tensors of record numbers in [0, {count - 1}], none of them empty"
+    for shard in _list("shards", value, models, allowed):
+        if not isinstance(shard, torch.Tensor) or shard.dtype != torch.int64 or shard.dim() != 1 or not len(shard):
+            came = (
+                f"{shard.dtype} of shape {tuple(shard.shape)}" if isinstance(shard, torch.Tensor) else repr(shard)[:60]
+            )
+            raise ValueError(f"shards must be {allowed}, got {came}")
+        if int(shard.min()) < 0 or int(shard.max()) >= count:
+            raise ValueError(f"shards must be {allowed}, got numbers from {int(shard.min())} to {int(shard.max())}")
+        if len(torch.unique(shard)) < len(shard):
+            raise ValueError(f"shards must be {allowed}, each record once in a shard, got a repeated one")
+    if common is not None and len({len(shard) for shard in value}) > 1:
+        sizes = [len(shard) for shard in value]
+        raise ValueError(f"shards must be equally long for common batches, got {min(sizes)} to {max(sizes)} records")
+    return [shard.cpu() for shard in value]
+
+
+def _optimizer(make: Any, parameters: torch.Tensor) -> torch.optim.Optimizer:
+    if not callable(make):
+        raise ValueError(
+            "optimizer must be a function from a list of parameters to a torch optimizer, such as "
+            f"lambda p: torch.optim.SGD(p, lr=0.1), got {type(make).__name__}"
+        )
+    made: torch.optim.Optimizer = make([parameters])
+    _checks.optimizer(made, {"parameters": parameters})
+    return made

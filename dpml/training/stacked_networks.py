@@ -18,18 +18,16 @@ optimizer whose rule works on each number by itself moves all rows as K optimize
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from dpml.training import _stacked_arguments as checked
+from dpml.training import _checks
+from dpml.training._checks import LossFunction
 
-__all__ = ["Loss", "Stack", "StackedPerExample", "predict", "stack", "unstack"]
-
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""A loss function: outputs (B, classes) and labels (B,) to one loss for each example, (B,)."""
+__all__ = ["Stack", "StackedPerExample", "flat_examples", "predict", "require_stack", "stack", "unstack"]
 
 PREDICTED_AT_ONCE = 2**22
 """How many hidden values `predict` holds at a time: 16 MiB of float32."""
@@ -68,9 +66,66 @@ def stack(models: Sequence[nn.Sequential]) -> Stack:
 
     Source: definition.
     """
-    models, sizes = checked.networks(models)
+    if not isinstance(models, list | tuple) or not models or not all(isinstance(m, nn.Sequential) for m in models):
+        came = f"{len(models)} items" if isinstance(models, list | tuple) else type(models).__name__
+        raise ValueError(
+            f"models must be a list of at least one torch.nn.Sequential, as models.mlp returns, got {came}"
+        )
+    first, *others = (_shape(model) for model in models)
+    for other in others:
+        if other != first:
+            raise ValueError(f"models must be of one shape, type and device, got {first} and {other}")
     rows = [torch.cat([p.detach().reshape(-1) for p in model.parameters()]) for model in models]
-    return Stack(torch.stack(rows), sizes)
+    return Stack(torch.stack(rows), first[0])
+
+
+def _shape(model: nn.Sequential) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
+    layers: list[nn.Module] = list(model)
+    if layers and isinstance(layers[0], nn.Flatten):
+        layers = layers[1:]
+    linear = [layer for layer in layers[::2] if type(layer) is nn.Linear]
+    good = len(layers) % 2 == 1 and len(linear) == len(layers[::2]) and all(type(m) is nn.ReLU for m in layers[1::2])
+    good = good and all(a.out_features == b.in_features for a, b in itertools.pairwise(linear))
+    good = good and all(layer.bias is not None for layer in linear)
+    if not good:
+        kinds = ", ".join(type(m).__name__ for m in model) or "no layer"
+        raise ValueError(
+            f"models must be Flatten, then Linear with bias and ReLU in turn, ending in Linear, got {kinds}"
+        )
+    weight = linear[0].weight
+    return (linear[0].in_features, *(layer.out_features for layer in linear)), weight.dtype, weight.device
+
+
+def require_stack(stacked: Any) -> Stack:
+    """Return `stacked` if it is a `Stack`.
+
+    Raises:
+        ValueError: for anything else.
+
+    Source: definition.
+    """
+    if not isinstance(stacked, Stack):
+        raise ValueError(f"stacked must be a Stack, as stacked_networks.stack returns, got {type(stacked).__name__}")
+    return stacked
+
+
+def flat_examples(x: Any, stacked: Stack) -> torch.Tensor:
+    """Return x as (N, features).
+
+    Raises:
+        ValueError: if it is not (N, ...) finite numbers of the networks' size and type, on their device.
+
+    Source: definition.
+    """
+    features, like = stacked.sizes[0], stacked.parameters
+    allowed = f"a tensor of shape (N, ...) with {features} finite numbers of type {like.dtype} on {like.device} each"
+    if not isinstance(x, torch.Tensor):
+        raise ValueError(f"x must be {allowed}, got {type(x).__name__}")
+    if x.dim() < 2 or x[:0].flatten(1).shape[1] != features or x.dtype != like.dtype or x.device != like.device:
+        raise ValueError(f"x must be {allowed}, got shape {tuple(x.shape)}, {x.dtype} on {x.device}")
+    if not bool(torch.isfinite(x).all()):
+        raise ValueError(f"x must be {allowed}, got an element that is not finite")
+    return x.flatten(1)
 
 
 def unstack(stacked: Stack) -> list[nn.Sequential]:
@@ -81,7 +136,7 @@ def unstack(stacked: Stack) -> list[nn.Sequential]:
 
     Source: definition.
     """
-    checked.stacked(stacked, Stack)
+    require_stack(stacked)
     return [_network(stacked, k) for k in range(len(stacked.parameters))]
 
 
@@ -104,8 +159,7 @@ def predict(stacked: Stack, *, x: torch.Tensor) -> torch.Tensor:
 
     Source: definition.
     """
-    checked.stacked(stacked, Stack)
-    flat = checked.examples("x", x, stacked)
+    flat = flat_examples(x, require_stack(stacked))
     at_once = max(1, PREDICTED_AT_ONCE // (len(stacked.parameters) * max(stacked.sizes[1:])))
     parts = [_forward(stacked, part)[0].argmax(dim=2) for part in torch.split(flat, at_once)]
     return torch.cat(parts, dim=1)
@@ -138,7 +192,7 @@ class StackedPerExample:
     layer.
     """
 
-    def __init__(self, stacked: Stack, loss_fn: Loss, x: torch.Tensor, y: torch.Tensor) -> None:
+    def __init__(self, stacked: Stack, loss_fn: LossFunction, x: torch.Tensor, y: torch.Tensor) -> None:
         layers = stacked.layers()
         self._sizes, self._parameters = stacked.sizes, stacked.parameters.shape[1]
         with torch.no_grad():
@@ -146,7 +200,7 @@ class StackedPerExample:
         models, examples = outputs.shape[:2]
         labels = y.expand(models, examples).reshape(-1)
         flat = outputs.flatten(0, 1).requires_grad_()
-        losses = checked.one_loss_each(loss_fn(flat, labels), models * examples)
+        losses = _checks.one_loss_each(loss_fn(flat, labels), models * examples)
         (gradient,) = torch.autograd.grad(losses.sum(), flat)
         self.losses = losses.detach().view(models, examples)
         self._gradients = [gradient.view(models, examples, stacked.sizes[-1])]

@@ -35,7 +35,7 @@ class Trace:
             nan where that batch was empty.
         accuracy: fraction of the test examples that the model gets right; nan where no test data were given.
         guarantees: what holds for the model after these steps (in a trace of very many points: that of a later one).
-        other: what the rule of the training reports, by name: means over the steps since the point before.
+        other: what the mechanism reports, by name: means over the steps since the point before.
 
     Source: definition.
     """

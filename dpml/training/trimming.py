@@ -1,35 +1,60 @@
-r"""The rules of trimmed SGD: which gradients of a batch stay, how much noise their sum gets, and how F moves.
+r"""Private trimmed SGD: leave out the longest gradients, with or without propose-test-release.
+
+A step draws a Poisson sample, clips each gradient to the norm R (`clip_norm`) and orders the examples by their norms
+*before* clipping, ties by the example's number. With F (`trim`) fixed before the batch is seen,
 
 .. math::
 
-    \Delta = \max\bigl(0,\ F - \#\{i : \|g_i\| > \tau R\}\bigr), \qquad
-    \text{passed if } \Delta + \mathrm{Lap}(b) > b \log(1/(2\delta_0)) .
+    \text{SUM} = \sum_{i} \bar g_i, \qquad
+    \text{TSUM}_F = \sum_{\text{all but the } F \text{ longest}} \bar g_i, \qquad
+    \Delta = \max\bigl(0,\ F - \#\{i : \|g_i\| > \tau R\}\bigr).
 
-`trimming_rule` leaves out the F longest gradients in every step. `testing_rule` leaves them out, and adds noise for
-$\tau R$ in place of R, only where the test passes. Both are rules for `dpml.training.rules.weighted_sum`;
-`dpml.training.tsgd` trains with them and says what they cost. On a GPU all numbers stay there and nothing waits for
-them; on a CPU they are Python numbers, and the decision costs a few percent of a step.
+| mechanism | released |
+|---|---|
+| `tsgd`: trimmed SGD with Gaussian noise | $\text{TSUM}_F + N(0, \sigma^2 R^2 I)$ |
+| `tsgd_ptr`: propose-test-release, test passed | $\text{TSUM}_F + N(0, \sigma^2 \tau^2 R^2 I)$ |
+| `tsgd_ptr`: test failed | $\text{SUM} + N(0, \sigma^2 R^2 I)$ |
 
-What moves F. Algorithm 2 raises F after a failed test and lowers it after a passed one, which settles; the text of
-appendix B.1.3 says the opposite, which runs away: `upside_down_trim` keeps it for the chapter.
+The test passes if $\Delta + \mathrm{Lap}(b) > b \log(1/(2\delta_0))$. Delta is the number of records by which the batch
+may change before the local sensitivity exceeds tau R (`dpml.ptr.trimmed_sum`): a count, of sensitivity 1, so that the
+whole rule needs the norms and one weighted sum, as DP-SGD does.
+
+Privacy. Adding or removing an example moves SUM and TSUM by at most R, so trimmed SGD with Gaussian noise is exactly as
+private as DP-SGD at the same sigma. With propose-test-release `dpml.ptr.privacy` accounts for all steps without
+conditions; F of the next step depends on the outcome of the test only, which is released with the step. Neighbours:
+add/remove, Poisson samples.
+
+Traps, each of them a test: F comes from the *expected* batch size (a quarter of the realised one moves the sum by 2R);
+the order is that of unclipped norms (clipped ones tie up to rounding, and one record then reorders the rest); an empty
+batch still draws both noises; where at least F gradients are longer than tau R the margin is 0 and the test passes
+with probability delta0 only.
+
+What moves F. Algorithm 2 raises F after a failed test and lowers it after a passed one, which settles (`next_trim`);
+the text of appendix B.1.3 says the opposite, which runs away: `upside_down_trim` keeps it for the chapter.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import torch
+from torch import Tensor
 
 from dpml import arguments
-from dpml.training import _light, weights
-from dpml.training.rules import Decision, LogicalBatchRule, State
+from dpml.accounting.guarantee import Guarantee
+from dpml.accounting.pld import losses
+from dpml.ptr import privacy
+from dpml.ptr.propose_test_release import threshold
+from dpml.training.dpsgd import clip
+from dpml.training.mechanism import Accountant, Decision, Mechanism, State, gaussian, whole_batch
+from dpml.training.sampling import Poisson, Sampler
 
-__all__ = ["NextTrim", "next_trim", "testing_rule", "trimming_rule", "upside_down_trim"]
+__all__ = ["NextTrim", "keep_smallest", "next_trim", "tsgd", "tsgd_ptr", "upside_down_trim"]
 
-Count = int | torch.Tensor
-Outcome = bool | torch.Tensor
+Count = int | Tensor
 
 NextTrim = Callable[..., Count]
 """How F moves after a step: a function such as `next_trim`, of an int and a bool as well as of tensors.
@@ -38,36 +63,11 @@ Its privacy is that of any other: F depends on outcomes only. F outside [0, most
 """
 
 
-def next_trim(trim: Count, *, passed: Outcome, change: int, most: int) -> Count:
-    """Return the F of the next step: `change` less after a passed test, `change` more after a failed one, in [0, most].
+def tsgd(*, sigma: float, clip_norm: float, trim: int) -> Mechanism:
+    """Return trimmed SGD with Gaussian noise: the `trim` longest gradients are left out in every step.
 
-    `trim` is an integer and `passed` a boolean, or both are tensors without dimensions; nothing waits for their device.
-
-    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 2 and Remark 5.3.
-    """
-    moved: Count = _light.clip(trim + change - 2 * change * passed, 0, most)
-    return moved
-
-
-def upside_down_trim(trim: Count, *, passed: Outcome, change: int, most: int) -> Count:
-    """Return the F of the next step by the rule of the appendix: `change` *more* after a passed test. It runs away.
-
-    Failing lowers F, which makes the next test fail: F falls to 0, and the test never passes again; or F rises until
-    everything is trimmed. The privacy is that of `next_trim`.
-
-    Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.3.
-    Printed: "If sensitivity test is passed, we increase F by 0.02 x batchsize, and if sensitivity test is failed, we
-        decrease F by the same amount."
-    Implemented: so here; `next_trim` is the rule of Algorithm 2 and Remark 5.3, which is the opposite.
-
-    Counterexample: `tests/training/test_tsgd.py::test_one_rule_for_trim_settles_and_the_other_runs_away`.
-    """
-    moved: Count = _light.clip(trim - change + 2 * change * passed, 0, most)
-    return moved
-
-
-def trimming_rule(*, sigma: float, clip_norm: float, trim: int) -> LogicalBatchRule:
-    """Return the rule of trimmed SGD with Gaussian noise, for `dpml.training.rules.weighted_sum`.
+    `trim` must have been chosen without looking at the data, and is at most the expected batch size. The guarantee is
+    that of `dpml.training.dpsgd.dp_sgd` at the same sigma, for the same neighbours.
 
     Raises:
         ValueError: if sigma is not in [0, inf), clip_norm not in (0, inf), or trim not an integer >= 0.
@@ -78,17 +78,19 @@ def trimming_rule(*, sigma: float, clip_norm: float, trim: int) -> LogicalBatchR
     clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
     trim = arguments.integer("trim", trim, 0)
 
-    def decide(norms: torch.Tensor, *, ids: torch.Tensor, state: State, generator: torch.Generator) -> Decision:
-        norms = _plain(norms, ids)
-        clipped = weights.clip(norms, clip_norm=clip_norm)
-        kept = _light.drop_largest(clipped, _light.array(norms), ids=_light.array(ids), trim=trim)
-        left = min(trim, len(norms)) / max(1, len(norms))
-        return Decision(kept, sigma * clip_norm, state, {"trimmed": left})
+    def decide(norms: Tensor, *, ids: Tensor, state: State, generator: torch.Generator) -> Decision:
+        weights = _trimmed(norms, trim=trim, ids=ids, clip_norm=clip_norm)
+        return Decision(weights, sigma * clip_norm, state, {"trimmed": min(trim, len(norms)) / max(1, len(norms))})
 
-    return LogicalBatchRule(decide)
+    def start(sampling: Sampler, n: int) -> State:
+        _most(trim, sampling, n)
+        return {}
+
+    settings = {"sigma": sigma, "clip_norm": clip_norm, "trim": trim}
+    return whole_batch("tsgd", settings=settings, decide=decide, accountant=gaussian(sigma), start=start)
 
 
-def testing_rule(
+def tsgd_ptr(
     *,
     sigma: float,
     clip_norm: float,
@@ -96,75 +98,193 @@ def testing_rule(
     scale: float,
     delta0: float,
     trim: int,
-    change: int,
-    most: int,
+    change: int | None = None,
     rule: NextTrim | None = None,
-) -> LogicalBatchRule:
-    """Return the rule of trimmed SGD with propose-test-release, for `dpml.training.rules.weighted_sum`.
+) -> Mechanism:
+    """Return trimmed SGD with propose-test-release.
 
-    Its state holds "trim", the F of the next step, in [0, most]; `rule` moves it (None: `next_trim`).
+    `tau` is the proposed sensitivity in units of `clip_norm`, `scale` the Laplace scale of the test, `delta0` the
+    probability that it passes at margin 0. `trim` is the first F, at most the expected batch size, and F moves by
+    `change` after each step (None: 2 % of the expected batch size, at least 1) as `rule` says (None: `next_trim`).
+    The trace's `other` adds means over the steps between its points: "passed" (the fraction of passed tests), "trim"
+    (F), "trimmed" (the fraction of each batch that was left out), "margin".
+
+    Neighbours: add/remove, for Poisson samples; other samplers are refused, since no bound for them is known.
 
     Raises:
         ValueError: if sigma is not in [0.04, 1e4], clip_norm not in (0, inf), tau not in (0, 1), scale not in
-            [0.01, 1e6], delta0 not in (0, 1/2), or trim, change or most not an integer >= 0, trim at most `most`.
+            [0.01, 1e6], delta0 not in (0, 1/2), or trim or change not an integer >= 0.
 
-    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 3.
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithms 2 and 3; the accountant is `dpml.ptr.privacy`.
     """
     sigma = arguments.real("sigma", sigma, 0.04, 1e4)
     clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
-    bound = _tau(tau) * clip_norm
+    tau = _below("tau", tau, 1.0)
     scale = arguments.real("scale", scale, 0.01, 1e6)
-    level = scale * math.log(1.0 / (2.0 * _delta0(delta0)))
-    change, most = arguments.integer("change", change, 0), arguments.integer("most", most, 0)
-    trim = arguments.integer("trim", trim, 0, most)
+    delta0 = _below("delta0", delta0, 0.5)
+    trim = arguments.integer("trim", trim, 0)
+    change = change if change is None else arguments.integer("change", change, 0)
     move = next_trim if rule is None else rule
+    level, bound = threshold(scale=scale, delta0=delta0), tau * clip_norm
 
-    def decide(norms: torch.Tensor, *, ids: torch.Tensor, state: State, generator: torch.Generator) -> Decision:
-        norms = _plain(norms, ids)
-        now: Any = _light.clip(state["trim"], 0, most)
-        sizes = _light.array(norms)
-        margin = _light.clip(now - _light.count(sizes > bound), 0, most)
-        coin = _light.number(torch.rand((), generator=generator, device=norms.device, dtype=torch.float64)) - 0.5
-        side = 1 - 2 * (coin < 0)
-        passed = margin - side * (scale * _light.log1p(-2.0 * abs(coin))) > level
-        yes = _light.double(passed)
-        dropped = now * passed
-        left = _light.clip(dropped, 0, len(norms)) / max(1, len(norms))
-        seen = {"passed": yes, "trim": now, "trimmed": left, "margin": margin}
-        clipped = weights.clip(norms, clip_norm=clip_norm)
-        return Decision(
-            _light.drop_largest(clipped, sizes, ids=_light.array(ids), trim=dropped),
-            sigma * (bound * yes + clip_norm * (1.0 - yes)),
-            {"trim": _light.whole(move(now, passed=passed, change=change, most=most))},
-            {name: _light.double(value) for name, value in seen.items()},
-        )
+    def decide(norms: Tensor, *, ids: Tensor, state: State, generator: torch.Generator) -> Decision:
+        now, step, most = cast("tuple[Any, int, int]", (state["trim"], state["change"], state["most"]))
+        margin = _number((now - (norms > bound).sum()).clamp(min=0).double())
+        passed = margin + _number(_laplace(scale, norms.device, generator)) > level
+        yes, dropped = passed + 0.0 * margin, now * passed  # the first in double precision, on a device too
+        weights = _trimmed(norms, trim=dropped, ids=ids, clip_norm=clip_norm)
+        left = _within(dropped, len(norms)) / max(1, len(norms))
+        moved = _within(move(now, passed=passed, change=step, most=most), most)
+        log = {"passed": yes, "trim": now * 1.0, "trimmed": left, "margin": margin}
+        return Decision(weights, sigma * (bound * yes + clip_norm * (1.0 - yes)), {**state, "trim": moved}, log)
 
-    return LogicalBatchRule(decide, {"trim": trim})
+    def start(sampling: Sampler, n: int) -> State:
+        if not isinstance(sampling, Poisson):
+            raise ValueError(f"sampling must be Poisson: no bound for other samples is known, got {sampling!r}")
+        most = _most(trim, sampling, n)
+        return {"trim": trim, "change": max(1, round(0.02 * most)) if change is None else change, "most": most}
+
+    test: dict[str, Any] = {"tau": tau, "scale": scale, "delta0": delta0}
+    moves = {"trim": trim, "change": change, "rule": move.__name__}
+    settings = {"sigma": sigma, "clip_norm": clip_norm, **test, **moves}
+    return whole_batch("tsgd_ptr", settings=settings, decide=decide, accountant=_tested(sigma, test), start=start)
 
 
-def _plain(norms: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The norms without a graph, in single precision at least.
+def _tested(sigma: float, test: dict[str, Any]) -> Accountant:
+    """The accountant of propose-test-release on Poisson samples."""
+
+    def guarantees(counts: Sequence[int], *, sampling: Any, n: int, delta: float) -> list[Guarantee]:
+        curve = privacy.epsilon_curve(q=sampling.q, sigma=sigma, **test, steps=list(counts), delta=delta)
+        label: dict[str, Any] = {"kind": "upper bound", "adjacency": "add/remove", "sampling": "Poisson"}
+        return [Guarantee(float(epsilon), delta=delta, **label) for epsilon in curve]
+
+    def loss(*, sampling: Poisson, n: int) -> losses.Loss:
+        return sampling.of(privacy.privacy_loss(sigma=sigma, **test))
+
+    def noise_multiplier(*, sampling: Poisson, n: int, **target: Any) -> float:
+        return privacy.noise_multiplier(q=sampling.q, **test, **target)
+
+    return Accountant(guarantees, loss, noise_multiplier)
+
+
+def next_trim(trim: Count, *, passed: bool | Tensor, change: int, most: int) -> Count:
+    """Return the F of the next step: `change` less after a passed test, `change` more after a failed one, in [0, most].
+
+    `trim` is an integer and `passed` a boolean, or both are tensors without dimensions; nothing waits for their device.
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 2 and Remark 5.3.
+    """
+    moved: Count = _within(trim + change - 2 * change * passed, most)
+    return moved
+
+
+def upside_down_trim(trim: Count, *, passed: bool | Tensor, change: int, most: int) -> Count:
+    """Return the F of the next step by the rule of the appendix: `change` *more* after a passed test. It runs away.
+
+    Failing lowers F, which makes the next test fail: F falls to 0, and the test never passes again; or F rises until
+    everything is trimmed. The privacy is that of `next_trim`.
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.3.
+    Printed: "If sensitivity test is passed, we increase F by 0.02 x batchsize, and if sensitivity test is failed, we
+        decrease F by the same amount."
+    Implemented: so here; `next_trim` is the rule of Algorithm 2 and Remark 5.3, which is the opposite.
+
+    Counterexample: `tests/training/test_trimming.py::test_one_rule_for_trim_settles_and_the_other_runs_away`.
+    """
+    moved: Count = _within(trim - change + 2 * change * passed, most)
+    return moved
+
+
+def keep_smallest(norms: Tensor, *, trim: Count, ids: Tensor) -> Tensor:
+    """Return which examples stay when the `trim` ones of largest norm are dropped: booleans [B].
+
+    `norms` are those before clipping. Equal norms are ordered by `ids`, the examples' numbers in the dataset, so that
+    the choice does not depend on the order in the batch. All are dropped if trim >= B. `trim` may be a tensor
+    without dimensions on the device of the norms; negative values then count as 0. NaN counts as the largest norm.
 
     Raises:
-        ValueError: if norms is not a floating tensor [B], or ids do not fit.
+        ValueError: if norms is not a floating tensor [B], ids not an integer tensor [B] on the same device, or trim
+            not an integer >= 0 (its value in a tensor is not looked at).
+
+    Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 3; the order as in `dpml.ptr.trimmed_sum`.
     """
-    weights.check_norms(norms)
-    weights.check_ids(ids, norms)
-    return norms.detach().to(torch.promote_types(norms.dtype, torch.float32))
-
-
-def _tau(tau: float) -> float:
-    try:
-        return arguments.real("tau", tau, 0.0, 1.0, low_open=True, high_open=True)
-    except ValueError as error:
-        more = (
-            "it is in units of the clip norm, and from 1 on the proposal is the global sensitivity, which needs no test"
+    if not isinstance(norms, Tensor) or norms.dim() != 1 or not norms.is_floating_point():
+        raise ValueError(f"norms must be a floating tensor with one dimension, got {_came(norms)}")
+    good = isinstance(ids, Tensor) and ids.shape == norms.shape and ids.device == norms.device
+    if not good or ids.dtype not in _INTEGERS:
+        raise ValueError(
+            f"ids must be an integer tensor of shape {tuple(norms.shape)} on {norms.device}, got {_came(ids)}"
         )
-        raise ValueError(f"{error}: {more}") from None
+    if isinstance(trim, Tensor):
+        if trim.dim() != 0 or trim.dtype not in _INTEGERS:
+            raise ValueError(f"trim must be an integer >= 0 or an integer tensor without dimensions, got {_came(trim)}")
+    else:
+        trim = arguments.integer("trim", trim, 0)
+    order = ids.argsort(stable=True)
+    order = order[norms[order].argsort(stable=True)]
+    return order.argsort() < len(norms) - trim
 
 
-def _delta0(delta0: float) -> float:
+def _trimmed(norms: Tensor, *, trim: Count, ids: Tensor, clip_norm: float) -> Tensor:
+    """The weights of the clipped gradients, 0 for the longest, in single precision at least."""
+    keep = keep_smallest(norms, trim=trim, ids=ids)
+    norms = norms.detach().to(torch.promote_types(norms.dtype, torch.float32))
+    return clip(norms, clip_norm=clip_norm).masked_fill_(~keep, 0.0)
+
+
+def _laplace(scale: float, device: torch.device, generator: torch.Generator) -> Tensor:
+    coin = torch.rand((), generator=generator, device=device, dtype=torch.float64) - 0.5
+    return coin.sign() * (-2.0 * coin.abs()).log1p() * -scale
+
+
+def _number(value: Tensor) -> Any:
+    """On the CPU a Python number, with which a decision costs a tenth; elsewhere it stays, and nothing waits for it."""
+    return value.item() if value.device.type == "cpu" else value
+
+
+def _within(value: Any, most: int) -> Any:
+    """A whole number limited to [0, most], which every checkpoint can hold; in a tensor it stays on its device.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if isinstance(value, Tensor):
+        return value.clamp(0, most)
     try:
-        return arguments.real("delta0", delta0, 0.0, 0.5, low_open=True, high_open=True)
+        return min(max(operator.index(value), 0), most)
+    except TypeError:
+        raise ValueError(f"rule must return a whole number or a tensor of one, got {value!r}") from None
+
+
+def _most(trim: int, sampling: Sampler, n: int) -> int:
+    """The largest F: the expected batch size.
+
+    Raises:
+        ValueError: if trim is larger.
+    """
+    most = math.floor(sampling.expected(n))
+    try:
+        arguments.integer("trim", trim, 0, most)
     except ValueError as error:
-        raise ValueError(f"{error}: it is the probability that the test passes at margin 0") from None
+        raise ValueError(f"{error}: it must be fixed before the batch is seen, from its expected size {most}") from None
+    return most
+
+
+_MEANING = {
+    "tau": "it is in units of the clip norm, and from 1 on the proposal is the global sensitivity, which needs no test",
+    "delta0": "it is the probability that the test passes at margin 0",
+}
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def _below(name: str, value: float, high: float) -> float:
+    try:
+        return arguments.real(name, value, 0.0, high, low_open=True, high_open=True)
+    except ValueError as error:
+        raise ValueError(f"{error}: {_MEANING[name]}") from None
+
+
+def _came(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and {value.dtype} on {value.device}"
+    return repr(value)[:60]

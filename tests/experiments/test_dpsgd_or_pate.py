@@ -42,10 +42,8 @@ def test_only_private_records_are_seen(monkeypatch):
     preset = pate_fashion.PRESETS["tiny"]
     images = pate_fashion.images("tiny", None)
     seen = []
-    original = dpsgd_or_pate.stacked.train_private
-    monkeypatch.setattr(
-        dpsgd_or_pate.stacked, "train_private", lambda *a, **k: seen.append(k["shards"]) or original(*a, **k)
-    )
+    original = dpsgd_or_pate.stacked.train
+    monkeypatch.setattr(dpsgd_or_pate.stacked, "train", lambda *a, **k: seen.append(k["shards"]) or original(*a, **k))
     dpsgd_or_pate.train(images, preset, [dpsgd_or_pate.Job(1, 8.0)], steps=1, rate=0.1)
     work = pate_fashion.split(images, preset, seed=1)
     assert torch.equal(images[0][seen[0][0]], work.x)

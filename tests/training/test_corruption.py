@@ -5,20 +5,10 @@ import math
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
-from dpml.training import corruption
-from dpml.training.dpsgd import dp_sgd
+from dpml.training import corruption, dp_sgd, dp_sgd_automatic, sgd, tsgd, tsgd_ptr
 from dpml.training.per_example import PerExample, per_example_gradients
-from dpml.training.sampling import Poisson
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def cross_entropy(outputs, y):
-    return functional.cross_entropy(outputs, y, reduction="none")
+from tests.training.helpers import cross_entropy, flat, seeded, train
 
 
 def setting(n=20):
@@ -67,9 +57,9 @@ def test_faulty_gradients_are_those_of_gradients_formed_one_by_one(kind):
     model, x, y = setting()
     bad = torch.tensor([1, 4, 5, 17])
     if kind == "noisy":
-        corrupt = corruption.noisy_gradients(model, cross_entropy, x, y, ids=bad, generator=seeded(9), variance=4.0)
+        corrupt = corruption.noisy_gradients(bad, n=20, generator=seeded(9), variance=4.0)
     else:
-        corrupt = corruption.flipped_gradients(model, cross_entropy, x, y, ids=bad)
+        corrupt = corruption.flipped_gradients(bad, n=20)
     some = torch.tensor([0, 1, 2, 5, 9, 17, 19])
     chunk = PerExample(model, cross_entropy, x[some], y[some])
     found = corrupt(chunk, some)
@@ -95,7 +85,7 @@ def test_faulty_gradients_of_variance_100_are_long_and_clipped():
     """A corrupted gradient cannot move the sum by more than the clip norm either."""
     model, x, y = setting()
     everyone = torch.arange(20)
-    corrupt = corruption.noisy_gradients(model, cross_entropy, x, y, ids=everyone[:3], generator=seeded(9))
+    corrupt = corruption.noisy_gradients(everyone[:3], n=20, generator=seeded(9))
     found = corrupt(PerExample(model, cross_entropy, x, y), everyone)
     size = sum(p.numel() for p in model.parameters())
     assert (found.norms[:3] > 5 * math.sqrt(size)).all()
@@ -104,24 +94,35 @@ def test_faulty_gradients_of_variance_100_are_long_and_clipped():
     assert math.isclose(float(moved), 1.0, rel_tol=1e-9)
 
 
-def run(**changes):
+def run(mechanism, ids, **changes):
     model, x, y = setting()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    given = {"sampling": Poisson(q=0.5), "sigma": 0.0, "clip_norm": 10.0, "steps": 6, "optimizer": optimizer}
-    made = changes.pop("make", lambda *_: None)(model, x, y)
-    dp_sgd(model, cross_entropy, x, y, **given, delta=1e-5, generator=seeded(), corrupt=made, **changes)
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
+    faulty = corruption.flipped_gradients(torch.tensor(ids, dtype=torch.int64), n=20)
+    train(model, x, y, mechanism=mechanism, corrupt=faulty, steps=6, **changes)
+    return flat(model)
 
 
-def test_training_sees_the_faulty_gradients():
+PTR = {"sigma": 1.0, "clip_norm": 0.05, "tau": 0.5, "scale": 1.0, "delta0": 1e-8, "trim": 0, "change": 0}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        dp_sgd(sigma=0.0, clip_norm=10.0),
+        dp_sgd_automatic(sigma=0.0),
+        tsgd(sigma=0.0, clip_norm=10.0, trim=2),
+        tsgd_ptr(**PTR),
+        sgd(),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_training_sees_the_faulty_gradients(mechanism):
     """All signs flipped is gradient ascent; none flipped is the ordinary run; both by the same samples."""
-    start = torch.cat([p.detach().flatten() for p in setting()[0].parameters()])
-    plain = run()
-    none = run(make=lambda *a: corruption.flipped_gradients(a[0], cross_entropy, *a[1:], ids=torch.zeros(0).long()))
-    torch.testing.assert_close(none, plain)
-    ids = torch.arange(20)
-    pieces = run(make=lambda *a: corruption.flipped_gradients(a[0], cross_entropy, *a[1:], ids=ids), micro_batch=4)
-    whole = run(make=lambda *a: corruption.flipped_gradients(a[0], cross_entropy, *a[1:], ids=ids))
+    start = flat(setting()[0])
+    model, x, y = setting()
+    train(model, x, y, mechanism=mechanism, steps=6)
+    plain = flat(model)
+    torch.testing.assert_close(run(mechanism, []), plain)
+    pieces, whole = run(mechanism, range(20), micro_batch=4), run(mechanism, range(20))
     torch.testing.assert_close(pieces, whole, rtol=1e-9, atol=1e-9)
     assert float((plain - start) @ (whole - start)) < 0
 
@@ -140,12 +141,9 @@ def test_what_is_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             call()
-    model, x, y = setting()
     for ids in (torch.tensor([20]), torch.tensor([-1]), torch.tensor([0.5]), [1]):
         with pytest.raises(ValueError, match=r"^ids must"):
-            corruption.flipped_gradients(model, cross_entropy, x, y, ids=ids)
-    with pytest.raises(ValueError, match=r"^corrupt must"):
-        run(
-            make=lambda *a: corruption.flipped_gradients(a[0], cross_entropy, *a[1:], ids=torch.tensor([1])),
-            checkpoint=tmp_path / "a.pt",
-        )
+            corruption.flipped_gradients(ids, n=20)
+    for bad in ({"corrupt": lambda chunk, ids: chunk, "checkpoint": tmp_path / "a.pt"}, {"corrupt": 1.0}):
+        with pytest.raises(ValueError, match=r"^corrupt must"):
+            train(*setting(), **bad)

@@ -1,64 +1,25 @@
 """DP-SGD and its relatives: the right sum, the right guarantee, and an audit of the running code."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional
 
 from dpml.accounting import pld
 from dpml.audit import samples
-from dpml.training.dpsgd import dp_gd, dp_sgd, dp_sgd_automatic, noise_multiplier, sgd, update
-from dpml.training.per_example import per_example_gradients
+from dpml.training import dp_sgd, dp_sgd_automatic, sgd
+from dpml.training.dpsgd import automatic, clip, update
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
+from tests.training.helpers import Recording, data, first_output, flat, gradients, linear, network, seeded, train
+
+DOUBLE = {"dtype": torch.float64}
 
 
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def cross_entropy(outputs, y):
-    return functional.cross_entropy(outputs, y, reduction="none")
-
-
-def network(seed=0, dtype=torch.float64):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).to(dtype)
-
-
-def data(n=40, seed=5, scale=3.0):
-    generator = seeded(seed)
-    x = scale * torch.randn(n, 6, generator=generator, dtype=torch.float64)
-    return x, torch.randint(3, (n,), generator=generator)
-
-
-def flat(model):
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-
-
-def gradients(model, x, y):
-    every = per_example_gradients(model, cross_entropy, x, y)
-    return torch.cat([every[name].reshape(len(x), -1) for name, _ in model.named_parameters()], 1)
-
-
-def options(model, **changes):
-    optimizer = torch.optim.SGD(model.parameters(), lr=changes.pop("lr", 0.5))
-    return {"optimizer": optimizer, "generator": seeded(), "steps": 4, **changes}
-
-
-class Recording(torch.optim.SGD):
-    """Plain SGD that keeps every gradient that it was given."""
-
-    def __init__(self, parameters, lr=1.0):
-        super().__init__(parameters, lr=lr)
-        self.seen = []
-
-    def step(self, closure=None):
-        self.seen.append(torch.cat([p.grad.reshape(-1) for p in self.param_groups[0]["params"]]))
-        return super().step(closure)
+def double_network(seed=0):
+    return network(seed, hidden=8, dtype=torch.float64)
 
 
 # ---- the update ----
@@ -97,42 +58,25 @@ def test_the_noise_of_the_update():
 @pytest.mark.parametrize("clip_norm", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("sampling", [FullBatch(), FixedSize(m=40), Poisson(q=1.0)])
 def test_dp_sgd_takes_the_steps_of_the_formula(clip_norm, sampling):
-    x, y = data()
-    model, twin = network(), network()
-    dp_sgd(model, cross_entropy, x, y, sampling=sampling, sigma=0.0, clip_norm=clip_norm, delta=1e-5, **options(model))
+    x, y = data(**DOUBLE)
+    model, twin = double_network(), double_network()
+    train(model, x, y, sampling=sampling, sigma=0.0, clip_norm=clip_norm, steps=4)
+    given = {"sigma": 0.0, "clip_norm": clip_norm, "learning_rate": 0.1, "expected_batch": 40.0}
     for _ in range(4):
-        after = update(
-            flat(twin),
-            gradients=gradients(twin, x, y),
-            sigma=0.0,
-            clip_norm=clip_norm,
-            learning_rate=0.5,
-            expected_batch=40.0,
-            generator=seeded(),
-        )
+        after = update(flat(twin), gradients=gradients(twin, x, y), **given, generator=seeded())
         torch.nn.utils.vector_to_parameters(after, twin.parameters())
     assert (flat(model) - flat(twin)).abs().max() <= 1e-12
-    assert (flat(model) - flat(network())).norm() > 1e-4
+    assert (flat(model) - flat(double_network())).norm() > 1e-5
 
 
 def test_automatic_clipping():
-    x, y = data()
-    model, twin = network(), network()
-    run = dp_sgd_automatic(
-        model,
-        cross_entropy,
-        x,
-        y,
-        sampling=FullBatch(),
-        sigma=0.0,
-        clip_norm=2.0,
-        stability=0.5,
-        delta=1e-5,
-        **options(model, steps=1),
-    )
+    x, y = data(**DOUBLE)
+    model, twin = double_network(), double_network()
+    mechanism = dp_sgd_automatic(sigma=0.0, clip_norm=2.0, stability=0.5)
+    run = train(model, x, y, mechanism=mechanism, sampling=FullBatch(), steps=1)
     rows = gradients(twin, x, y)
     total = (rows * (2.0 / (rows.norm(dim=1, keepdim=True) + 0.5))).sum(0)
-    assert (flat(model) - (flat(twin) - 0.5 * total / 40)).abs().max() <= 1e-12
+    assert (flat(model) - (flat(twin) - 0.1 * total / 40)).abs().max() <= 1e-12
     assert math.isinf(run.guarantee.epsilon)
 
 
@@ -140,57 +84,38 @@ def test_one_example_moves_the_sum_by_at_most_the_clip_norm():
     """It tries hard: huge and tiny inputs, wrong labels, clip norms over six decades, each example of each batch."""
     worst = 0.0
     for seed, (scale, clip_norm) in enumerate([(1e-3, 1e-3), (1.0, 1.0), (1e3, 1.0), (1e4, 1e-3), (30.0, 1e3)]):
-        x, y = data(12, seed=seed, scale=scale)
+        x, y = data(12, seed=seed, scale=scale, **DOUBLE)
+        given = {"sampling": FullBatch(), "steps": 1, "expected_batch": 1.0, "micro_batch": 5}
         sums = {}
-        for left in (None, *range(12)):
+        for left, kind in itertools.product((None, *range(12)), (dp_sgd, dp_sgd_automatic)):
             keep = [i for i in range(12) if i != left]
-            for kind in (dp_sgd, dp_sgd_automatic):
-                model = network(seed)
-                optimizer = Recording(model.parameters())
-                kind(
-                    model,
-                    cross_entropy,
-                    x[keep],
-                    y[keep],
-                    sampling=FullBatch(),
-                    sigma=0.0,
-                    clip_norm=clip_norm,
-                    steps=1,
-                    optimizer=optimizer,
-                    delta=1e-5,
-                    generator=seeded(),
-                    expected_batch=1.0,
-                    micro_batch=5,
-                )
-                sums[left, kind] = optimizer.seen[0]
-        for (left, kind), total in sums.items():
-            if left is not None:
-                worst = max(worst, float((total - sums[None, kind]).norm()) / clip_norm)
+            model = double_network(seed)
+            optimizer = Recording(model.parameters())
+            mechanism = kind(sigma=0.0, clip_norm=clip_norm)
+            train(model, x[keep], y[keep], mechanism=mechanism, optimizer=optimizer, **given)
+            sums[left, kind] = optimizer.seen[0]
+        distances = [float((total - sums[None, kind]).norm()) for (_, kind), total in sums.items()]
+        worst = max(worst, max(distances) / clip_norm)
     assert 0.99 < worst <= 1.0 + 1e-9
 
 
 # ---- relatives ----
 
 
-def test_dp_gd_is_dp_sgd_on_everything():
-    x, y = data()
-    ends = []
-    for train in (dp_gd, lambda *a, **k: dp_sgd(*a, sampling=FullBatch(), **k)):
-        model = network()
-        run = train(model, cross_entropy, x, y, sigma=3.0, clip_norm=1.0, delta=1e-5, **options(model))
-        ends.append(flat(model))
-    assert torch.equal(*ends)
-    exact = pld.epsilon(q=1.0, sigma=3.0, steps=4, delta=1e-5)
-    assert (run.guarantee.epsilon, run.guarantee.kind) == (pytest.approx(exact.epsilon), "exact")
-    with pytest.raises(ValueError, match=r"^sampling must be left out of dp_gd"):
-        dp_gd(model, cross_entropy, x, y, sampling=FullBatch(), sigma=3.0, clip_norm=1.0, delta=1e-5, **options(model))
+def test_full_batches_are_noisy_gradient_descent():
+    """The lecture's DP-GD: all examples in every step, and one Gaussian mechanism of sigma / sqrt(T) in all."""
+    model = double_network()
+    run = train(model, *data(**DOUBLE), sampling=FullBatch(), sigma=3.0, steps=4, trace_every=1)
+    exact = pld.epsilon(q=1.0, sigma=1.5, steps=1, delta=1e-5)
+    assert (run.guarantee.epsilon, run.guarantee.kind) == (pytest.approx(exact.epsilon, rel=1e-12), "exact")
+    assert run.trace.examples.tolist() == [40] * 4
 
 
 def test_sgd_is_the_ordinary_one():
-    x, y = data()
-    model, twin = network(), network()
-    run = sgd(model, cross_entropy, x, y, sampling=FullBatch(), **options(model, steps=5))
-    ordinary = torch.optim.SGD(twin.parameters(), lr=0.5)
+    x, y = data(**DOUBLE)
+    model, twin = double_network(), double_network()
+    run = train(model, x, y, mechanism=sgd(), sampling=FullBatch(), steps=5)
+    ordinary = torch.optim.SGD(twin.parameters(), lr=0.1)
     for _ in range(5):
         ordinary.zero_grad()
         functional.cross_entropy(twin(x), y).backward()
@@ -201,79 +126,80 @@ def test_sgd_is_the_ordinary_one():
     assert (run.trace.clipped == 0.0).all()
 
 
-@pytest.mark.parametrize(
-    ("sampling", "adjacency", "label"),
-    [
-        (Poisson(q=0.1), "add/remove", "Poisson"),
-        (FixedSize(m=4), "replace-one", "without replacement"),
-        (FullBatch(), "add/remove", "none"),
-    ],
-)
-def test_the_guarantee_is_that_of_the_sampler(sampling, adjacency, label):
-    """And noise calibrated to a target meets it."""
-    x, y = data()
-    sigma = noise_multiplier(sampling, n=40, steps=6, epsilon=2.0, delta=1e-5)
-    model = network()
-    run = dp_sgd(
-        model,
-        cross_entropy,
-        x,
-        y,
-        sampling=sampling,
-        sigma=sigma,
-        clip_norm=1.0,
-        delta=1e-5,
-        **options(model, steps=6, trace_every=2),
-    )
-    assert 1.98 < run.guarantee.epsilon <= 2.0
-    assert {(g.adjacency, g.sampling, g.delta) for g in run.trace.guarantees} == {(adjacency, label, 1e-5)}
-    assert run.trace.epsilon.tolist() == sorted(run.trace.epsilon)
-    for steps, epsilon in zip(run.trace.steps, run.trace.epsilon, strict=True):
-        assert epsilon == sampling.guarantees([int(steps)], n=40, sigma=sigma, delta=1e-5)[0].epsilon
-
-
 def test_it_learns():
-    generator = seeded(1)
-    x = torch.randn(600, 6, generator=generator, dtype=torch.float64)
+    x = torch.randn(600, 6, generator=seeded(1), dtype=torch.float64)
     y = x[:, :3].argmax(1)
-    model = network()
-    sigma = noise_multiplier(Poisson(q=0.2), n=600, steps=60, epsilon=8.0, delta=1e-4)
-    run = dp_sgd(
-        model,
-        cross_entropy,
-        x,
-        y,
-        sampling=Poisson(q=0.2),
-        sigma=sigma,
-        clip_norm=1.0,
-        delta=1e-4,
-        test=(x, y),
-        **options(model, steps=60, lr=2.0),
-    )
+    model, sampling = double_network(), Poisson(q=0.2)
+    sigma = sampling.noise_multiplier(n=600, steps=60, epsilon=8.0, delta=1e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
+    run = train(model, x, y, sigma=sigma, sampling=sampling, delta=1e-4, test=(x, y), optimizer=optimizer, steps=60)
     assert run.trace.accuracy[-1] > 0.8
     assert run.trace.accuracy[-1] > run.trace.accuracy[0]
     assert run.trace.loss[-1] < run.trace.loss[0]
 
 
-def test_noise_multiplier_refuses_what_is_no_sampler():
-    with pytest.raises(ValueError, match=r"^sampling must be Poisson"):
-        noise_multiplier(0.1, n=40, steps=6, epsilon=2.0, delta=1e-5)
+# ---- weights ----
+
+NORMS = torch.tensor([0.0, 0.5, 1.0, 2.0, 1e30], dtype=torch.float64)
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, None, "1", True])
-def test_bad_stability(bad):
-    model = network()
-    with pytest.raises(ValueError, match=r"^stability must be in \(0, inf\), got "):
-        dp_sgd_automatic(
-            model,
-            cross_entropy,
-            *data(),
-            sampling=FullBatch(),
-            sigma=1.0,
-            stability=bad,
-            delta=1e-5,
-            **options(model),
-        )
+def test_weights_by_hand():
+    assert clip(NORMS, clip_norm=1.0).tolist() == pytest.approx([1.0, 1.0, 1.0, 0.5, 1e-30], rel=1e-15)
+    assert clip(NORMS, clip_norm=4.0).tolist() == pytest.approx([1.0, 1.0, 1.0, 1.0, 4e-30], rel=1e-15)
+    got = automatic(NORMS, clip_norm=2.0, stability=0.5)
+    assert got.tolist() == pytest.approx([4.0, 2.0, 4 / 3, 0.8, 2e-30], rel=1e-15)
+    edges = clip(torch.tensor([torch.inf, torch.nan]), clip_norm=1.0)
+    assert edges[0] == 0.0 and torch.isnan(edges[1])
+    empty = torch.zeros(0)
+    assert clip(empty, clip_norm=1.0).shape == automatic(empty, clip_norm=1.0, stability=0.1).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("clip_norm", [1e-30, 1e-3, 1.0, 1e30])
+def test_no_weighted_norm_exceeds_the_clip_norm(dtype, clip_norm):
+    exponents = torch.rand(10_000, generator=seeded(1), dtype=torch.float64) * 74 - 37
+    norms = torch.cat([(10.0**exponents).to(dtype), torch.zeros(1, dtype=dtype)])
+    slack = 4 * torch.finfo(dtype).eps
+    for weights in (clip(norms, clip_norm=clip_norm), automatic(norms, clip_norm=clip_norm, stability=0.01)):
+        assert weights.dtype == dtype
+        assert torch.isfinite(weights).all()
+        assert (weights.double() * norms.double()).max() <= clip_norm * (1 + slack)
+    assert (clip(norms, clip_norm=clip_norm) <= 1).all()
+
+
+# ---- refusals ----
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, None, "1", True, torch.ones(2)])
+@pytest.mark.parametrize("name", ["sigma", "clip_norm", "stability"])
+def test_bad_settings(name, bad):
+    good = {"sigma": 1.0, "clip_norm": 1.0}
+    for kind, more in ((dp_sgd, {}), (dp_sgd_automatic, {"stability": 0.01})):
+        if name in {**good, **more}:
+            with pytest.raises(ValueError, match=f"^{name} must be in "):
+                kind(**{**good, **more, name: bad})
+            if name != "sigma":
+                with pytest.raises(ValueError, match=f"^{name} must be in "):
+                    kind(**{**good, **more, name: 0.0})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: clip([1.0], clip_norm=1.0), "norms must be a tensor of floats, got list"),
+        (lambda: clip(torch.ones(2, dtype=torch.int64), clip_norm=1.0), "norms must be a tensor of floats, got torch."),
+        (lambda: clip(NORMS, clip_norm=0.0), r"clip_norm must be in \(0, inf\), got 0.0"),
+        (lambda: clip(NORMS, clip_norm=float("nan")), "clip_norm must be in"),
+        (lambda: clip(NORMS, clip_norm="1"), "clip_norm must be in"),
+        (lambda: clip(NORMS.float(), clip_norm=1e-45), "clip_norm must be in .* for torch.float32"),
+        (lambda: clip(NORMS.float(), clip_norm=1e39), "clip_norm must be in .* for torch.float32"),
+        (lambda: automatic(NORMS, clip_norm=1.0, stability=0.0), r"stability must be in \(0, inf\), got 0.0"),
+        (lambda: automatic(NORMS, clip_norm=-1.0, stability=0.1), "clip_norm must be in"),
+    ],
+)
+def test_bad_weights(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -310,24 +236,11 @@ def released(record, *, sampling, seed, steps, micro_batch=None):
     x = torch.zeros(20 if record is None else 21, 1, dtype=torch.float64)
     if record is not None:
         x[20] = record
-    model = nn.Linear(1, 1, bias=False).to(torch.float64)
+    model = linear(1)
     optimizer = Recording(model.parameters(), lr=1e-3)
-    dp_sgd(
-        model,
-        lambda outputs, y: outputs[:, 0],
-        x,
-        torch.zeros(len(x)),
-        sampling=sampling,
-        sigma=1.0,
-        clip_norm=0.5,
-        steps=steps,
-        optimizer=optimizer,
-        delta=1e-5,
-        generator=seeded(seed),
-        expected_batch=20.0,
-        micro_batch=micro_batch,
-        trace_every=steps,
-    )
+    given = {"sampling": sampling, "steps": steps, "trace_every": steps, "micro_batch": micro_batch}
+    given |= {"clip_norm": 0.5, "expected_batch": 20.0, "generator": seeded(seed)}
+    train(model, x, torch.zeros(len(x)), loss_fn=first_output, optimizer=optimizer, **given)
     return torch.cat(optimizer.seen).numpy()
 
 

@@ -17,49 +17,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import dpml
 from dpml.accounting import pld
-from dpml.accounting.guarantee import Guarantee
-from dpml.training import _ready, loop, weights
-from dpml.training.dpsgd import dp_sgd
+from dpml.training import _checks, dp_sgd, dp_sgd_automatic, loop, models, sgd, trimming, tsgd, tsgd_ptr
+from dpml.training.mechanism import Decision, gaussian, whole_batch
 from dpml.training.per_example import PerExample, per_example_gradients
-from dpml.training.rules import Decision, LogicalBatchRule, PerExampleRule
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
 from dpml.training.trace import QUANTILES, Diverged, Interrupted
+from tests.training.helpers import (
+    Recording,
+    cross_entropy,
+    data,
+    first_output,
+    flat,
+    gradients,
+    linear,
+    network,
+    seeded,
+    train,
+)
 
 ROOT = Path(dpml.__file__).parents[1]
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def cross_entropy(outputs, y):
-    return functional.cross_entropy(outputs, y, reduction="none")
-
-
-def network(seed=0, *, inputs=6, hidden=5, dtype=torch.float32, dropout=0.0):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        layers = [nn.Linear(inputs, hidden), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
-        return nn.Sequential(*layers, nn.Linear(hidden, 3)).to(dtype)
-
-
-def data(n=40, *, inputs=6, dtype=torch.float32, seed=5):
-    generator = seeded(seed)
-    x = 3.0 * torch.randn(n, inputs, generator=generator, dtype=dtype)
-    return x, torch.randint(3, (n,), generator=generator)
-
-
-class Recording(torch.optim.SGD):
-    """Plain SGD that keeps every gradient that it was given."""
-
-    def __init__(self, parameters, lr=1.0):
-        super().__init__(parameters, lr=lr)
-        self.seen = []
-
-    def step(self, closure=None):
-        gradients = [p.grad.reshape(-1) for group in self.param_groups for p in group["params"]]
-        self.seen.append(torch.cat(gradients).clone())
-        return super().step(closure)
 
 
 class Watching(Poisson):
@@ -70,30 +46,6 @@ class Watching(Poisson):
     def draw(self, n, *, generator):
         self.drawn.append(super().draw(n, generator=generator))
         return self.drawn[-1]
-
-
-def linear(n_parameters, dtype=torch.float64):
-    """loss_i = w . x_i: the gradient of an example is its x, at any w."""
-    model = nn.Linear(n_parameters, 1, bias=False).to(dtype)
-    with torch.no_grad():
-        model.weight.zero_()
-    return model
-
-
-def first_output(outputs, y):
-    return outputs[:, 0]
-
-
-def train(model, x, y, *, loss_fn=cross_entropy, optimizer=None, **changes):
-    """A short DP-SGD run with good arguments, `changes` replacing some."""
-    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
-    arguments = {"sampling": Poisson(q=0.5), "sigma": 1.0, "clip_norm": 1.0, "steps": 10, "delta": 1e-5}
-    arguments |= {"generator": seeded(), "optimizer": optimizer}
-    return dp_sgd(model, loss_fn, x, y, **{**arguments, **changes})
-
-
-def flat(model):
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
 
 
 # ---- division by the expected size ----
@@ -180,45 +132,28 @@ def test_noise_is_drawn_once_per_step(size):
     assert run.guarantee == pld.epsilon(q=0.5, sigma=1.0, steps=20, delta=1e-5)
 
 
-def trimming(trim, clip_norm):
-    """A rule that needs the whole batch: clip, then leave out the `trim` largest."""
-
-    def decide(norms, *, ids, state, generator):
-        kept = weights.keep_smallest(norms, trim=trim, ids=ids)
-        return Decision(weights.clip(norms, clip_norm=clip_norm) * kept, 0.0, state, {"kept": kept.sum()})
-
-    return LogicalBatchRule(decide)
-
-
-def account(counts):
-    return [Guarantee(math.inf, delta=0.0, kind="exact", adjacency="add/remove") for _ in counts]
+PTR = {"sigma": 1.1, "clip_norm": 0.7, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
+MECHANISMS = {
+    "dp_sgd": dp_sgd(sigma=1.0, clip_norm=0.7),
+    "dp_sgd_automatic": dp_sgd_automatic(sigma=1.0, clip_norm=0.7),
+    "tsgd": tsgd(sigma=1.0, clip_norm=0.7, trim=5),
+    "tsgd_ptr": tsgd_ptr(**PTR, trim=15),
+    "sgd": sgd(),
+}
+each_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 
 
-def run_rule(model, x, y, rule, *, loss_fn=cross_entropy, optimizer=None, **changes):
-    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.5)
-    arguments = {"sampling": Poisson(q=0.5), "steps": 8, "generator": seeded(), "optimizer": optimizer}
-    arguments |= {"rule": rule, "account": account, "settings": {"mechanism": "test"}}
-    return loop.train(model, loss_fn, x, y, **{**arguments, **changes})
-
-
-RULES = [
-    PerExampleRule(lambda norms: weights.clip(norms, clip_norm=0.7), 0.0),
-    PerExampleRule(lambda norms: weights.automatic(norms, clip_norm=0.7, stability=0.01), 0.0),
-    trimming(5, 0.7),
-]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=["clip", "automatic", "trimmed"])
-def test_chunk_sizes_agree(rule):
+@each_mechanism
+def test_chunk_sizes_agree(mechanism):
     x, y = data(64, dtype=torch.float64)
     ends = []
     for size in (None, 64, 7, 1):
         model = network(dtype=torch.float64)
-        run_rule(model, x, y, rule, micro_batch=size)
+        train(model, x, y, mechanism=mechanism, micro_batch=size)
         ends.append(flat(model))
     for end in ends[1:]:
         assert (end - ends[0]).abs().max() <= 1e-12
-    assert (ends[0] - flat(network(dtype=torch.float64))).abs().max() > 0.1
+    assert (ends[0] - flat(network(dtype=torch.float64))).abs().max() > 0.01
 
 
 @pytest.mark.parametrize("trimmed", [0, 5])
@@ -226,10 +161,10 @@ def test_the_sum_is_the_sum_of_the_examples(trimmed):
     """Against the definition, one example at a time from `per_example_gradients`, for the drawn batch."""
     x, y = data(30, dtype=torch.float64)
     model = network(dtype=torch.float64)
-    every = per_example_gradients(model, cross_entropy, x, y)
-    rows = torch.cat([every[name].reshape(len(x), -1) for name, _ in model.named_parameters()], 1)
+    rows = gradients(model, x, y)
     sampling, optimizer = Watching(q=0.5), Recording(model.parameters())
-    run_rule(model, x, y, trimming(trimmed, 0.7), sampling=sampling, optimizer=optimizer, steps=1, micro_batch=4)
+    mechanism = tsgd(sigma=0.0, clip_norm=0.7, trim=trimmed)
+    train(model, x, y, mechanism=mechanism, sampling=sampling, optimizer=optimizer, steps=1, micro_batch=4)
     order = sorted(sampling.drawn[-1].tolist(), key=lambda i: (float(rows[i].norm()), i))
     assert 8 < len(order) < 25
     expected = sum(
@@ -239,7 +174,12 @@ def test_the_sum_is_the_sum_of_the_examples(trimmed):
     assert torch.allclose(optimizer.seen[0] * 15.0, expected, rtol=0, atol=1e-12)
 
 
-def test_a_rule_keeps_its_state_and_may_choose_the_noise_by_a_tensor():
+def own(decide, state):
+    """A mechanism of one's own, accounted as if it had noise."""
+    return whole_batch("own", settings={}, decide=decide, accountant=gaussian(1.0), start=lambda sampling, n: state)
+
+
+def test_a_mechanism_keeps_its_state_and_may_choose_the_noise_by_a_tensor():
     """In every second step it asks for noise of standard deviation 3, otherwise for none; chosen on the device."""
 
     def decide(norms, *, ids, state, generator):
@@ -251,11 +191,9 @@ def test_a_rule_keeps_its_state_and_may_choose_the_noise_by_a_tensor():
 
     model = linear(4000)
     optimizer = Recording(model.parameters())
-    rule = LogicalBatchRule(decide, {"step": torch.zeros((), dtype=torch.int64)})
-    zeros = torch.zeros(4, 4000, dtype=torch.float64)
-    run = run_rule(
-        model, zeros, torch.zeros(4), rule, loss_fn=first_output, optimizer=optimizer, steps=6, trace_every=1
-    )
+    mechanism = own(decide, {"step": torch.zeros((), dtype=torch.int64)})
+    zeros, given = torch.zeros(4, 4000, dtype=torch.float64), {"loss_fn": first_output, "optimizer": optimizer}
+    run = train(model, zeros, torch.zeros(4), mechanism=mechanism, steps=6, trace_every=1, **given)
     spreads = [float(move.std()) * 2.0 for move in optimizer.seen]
     assert spreads == pytest.approx([0.0, 3.0, 0.0, 3.0, 0.0, 3.0], rel=0.07)
     assert run.trace.other["odd"].tolist() == [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]
@@ -263,10 +201,10 @@ def test_a_rule_keeps_its_state_and_may_choose_the_noise_by_a_tensor():
     assert (run.trace.clipped[run.trace.examples > 0] == 1.0).all()  # all weights were 0
 
 
-def test_a_rule_with_too_few_weights_is_refused():
-    rule = LogicalBatchRule(lambda norms, *, ids, state, generator: Decision(norms[:1], 0.0, {}, {}))
-    with pytest.raises(ValueError, match=r"^rule must return one weight per norm, got shape \(1,\)") as caught:
-        run_rule(network(), *data(), rule)
+def test_a_mechanism_with_too_few_weights_is_refused():
+    mechanism = own(lambda norms, *, ids, state, generator: Decision(norms[:1], 0.0, {}, {}), {})
+    with pytest.raises(ValueError, match=r"^weights must be one for each norm, got shape \(1,\)") as caught:
+        train(network(), *data(), mechanism=mechanism)
     assert caught.value.__notes__[0].startswith("0 private steps were done before this. Spent, with the step that")
 
 
@@ -364,11 +302,11 @@ def test_accuracy_leaves_the_modes_alone():
     model = network(dropout=0.5)
     model[1].eval()
     x, y = data()
-    first = loop.accuracy(model, x, y=y, size=7)
-    assert first == pytest.approx(loop.accuracy(model, x, y=y))  # no dropout
+    first = models.accuracy(model, x, y=y, size=7)
+    assert first == pytest.approx(models.accuracy(model, x, y=y))  # no dropout
     assert [module.training for module in model] == [True, False, True, True]
     with pytest.raises(ValueError, match=r"^y must have as many rows as x"):
-        loop.accuracy(model, x, y=y[:-1])
+        models.accuracy(model, x, y=y[:-1])
 
 
 class Waits(TorchDispatchMode):
@@ -383,8 +321,8 @@ class Waits(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=["clip", "automatic", "trimmed"])
-def test_no_step_waits_for_the_device(rule, monkeypatch):
+@each_mechanism
+def test_no_step_waits_for_the_device(mechanism, monkeypatch):
     counts = []
     step = loop._Training.step
 
@@ -395,7 +333,8 @@ def test_no_step_waits_for_the_device(rule, monkeypatch):
         counts.append(waits.count)
 
     monkeypatch.setattr(loop._Training, "step", counting)
-    run_rule(network(), *data(), rule, micro_batch=8, steps=5)
+    monkeypatch.setattr(trimming, "_number", lambda value: value)
+    train(network(), *data(), mechanism=mechanism, micro_batch=8, steps=5)
     assert counts == [0] * 5
 
 
@@ -423,11 +362,10 @@ def settings(model):
 SCRIPT = """
 import sys, torch
 sys.path.insert(0, sys.argv[1])
-sys.path.insert(0, sys.argv[1] + "/tests/training")
-import test_loop as t
-model = t.network(dropout=0.2)
-run = t.train(model, *t.data(), checkpoint=sys.argv[2], **t.settings(model))
-content = [t.flat(model), list(run.trace.loss), list(run.trace.epsilon), run.steps, run.guarantee.epsilon]
+from tests.training import helpers, test_loop
+model = helpers.network(dropout=0.2)
+run = helpers.train(model, *helpers.data(), checkpoint=sys.argv[2], **test_loop.settings(model))
+content = [helpers.flat(model), list(run.trace.loss), list(run.trace.epsilon), run.steps, run.guarantee.epsilon]
 torch.save(content, sys.argv[3])
 """
 
@@ -471,14 +409,14 @@ def raise_in_step(monkeypatch, number, error):
     """In step `number`, after the sample was drawn and the gradients were computed, raise `error`."""
     calls = []
 
-    def gradients(*arguments):
+    def failing(*arguments):
         calls.append(0)
         found = PerExample(*arguments)
         if len(calls) == number:
             raise error
         return found
 
-    monkeypatch.setattr(loop, "PerExample", gradients)
+    monkeypatch.setattr(loop, "PerExample", failing)
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 20])
@@ -511,13 +449,13 @@ def test_interrupted_anywhere_and_continued(step, tmp_path, monkeypatch):
 def test_ctrl_c_lets_the_step_finish(tmp_path, monkeypatch):
     calls = []
 
-    def gradients(*arguments):
+    def interrupting(*arguments):
         calls.append(0)
         if len(calls) == 5:
             signal.raise_signal(signal.SIGINT)
         return PerExample(*arguments)
 
-    monkeypatch.setattr(loop, "PerExample", gradients)
+    monkeypatch.setattr(loop, "PerExample", interrupting)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted, match=r"^Interrupted after step 5 of 1000\.") as caught:
         train(network(), *data(), sampling=FullBatch(), steps=1000, trace_every=1000, checkpoint=tmp_path / "a.pt")
@@ -587,7 +525,7 @@ def test_a_finished_run_is_read_from_its_file(tmp_path):
 
 CHANGES = {
     "sigma": {"sigma": 2.0},
-    "clip norm": {"clip_norm": 0.5},
+    "clip_norm": {"clip_norm": 0.5},
     "delta": {"delta": 1e-6},
     "sampling": {"sampling": Poisson(q=0.25)},
     "expected batch": {"expected_batch": 3.0},
@@ -690,13 +628,13 @@ def test_not_finite_after_the_last_step():
 
 def test_on_a_gpu_the_step_is_found_later(monkeypatch):
     """There the loop looks every 50 steps only; the step is named all the same, and all steps done are counted."""
-    initial = loop._Training.__init__
+    initial = loop._Training.__post_init__
 
-    def as_on_a_gpu(self, *arguments):
-        initial(self, *arguments)
+    def as_on_a_gpu(self):
+        initial(self)
         self.looks_always = False
 
-    monkeypatch.setattr(loop._Training, "__init__", as_on_a_gpu)
+    monkeypatch.setattr(loop._Training, "__post_init__", as_on_a_gpu)
     model = network()
     with pytest.raises(Diverged, match=r"not finite in step 8; the model is as after step 50") as caught:
         train(model, *data(), optimizer=Bomb(model.parameters(), 7, math.nan), steps=100, trace_every=100, sigma=9.0)
@@ -741,8 +679,8 @@ def test_any_optimizer_gets_the_private_gradient(kind):
     optimizer.step = recording
     train(model, x, y, optimizer=optimizer, steps=6)
     by_hand = getattr(torch.optim, kind)(twin.parameters(), **options)
-    for gradients in seen:
-        for parameter, gradient in zip(twin.parameters(), gradients, strict=True):
+    for every in seen:
+        for parameter, gradient in zip(twin.parameters(), every, strict=True):
             parameter.grad = gradient
         by_hand.step()
     assert len(seen) == 6
@@ -782,13 +720,14 @@ def bad_arguments():
     yield "sampling", {"sampling": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), shuffle=True)}
     yield "sampling", {"sampling": 0.5}
     yield "sampling", {"sampling": FixedSize(m=41)}
-    for name in ("sigma", "clip_norm", "delta", "expected_batch"):
+    for name in ("delta", "expected_batch"):
         for bad in ("1", True, math.nan, math.inf, -1.0, torch.ones(2), *([None] if name != "expected_batch" else [])):
             yield name, {name: bad}
-    yield "clip_norm", {"clip_norm": 0.0}
     yield "expected_batch", {"expected_batch": 0.0}
     yield "delta", {"delta": 1.5}
-    yield "sigma", {"sigma": 1e-9}
+    yield "sigma", {"mechanism": dp_sgd(sigma=1e-9, clip_norm=1.0)}
+    for bad in (None, dp_sgd, "dp_sgd", 1.0):
+        yield "mechanism", {"mechanism": bad}
     for name in ("steps", "micro_batch", "trace_every"):
         for bad in (0, -1, 1.5, "1", True, math.nan, *([None] if name == "steps" else [])):
             yield name, {name: bad}
@@ -810,9 +749,9 @@ def test_bad_arguments_are_refused_before_any_step(name, change):
     model, generator = network(), seeded()
     before, state = flat(model).clone(), generator.get_state()
     changes = {"generator": generator, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1), **change}
-    arguments = {"sampling": Poisson(q=0.5), "sigma": 1.0, "clip_norm": 1.0, "steps": 10, "delta": 1e-5}
+    arguments = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "sampling": Poisson(q=0.5), "steps": 10, "delta": 1e-5}
     with pytest.raises(ValueError, match=rf"^{name} must ") as caught:
-        dp_sgd(model, cross_entropy, *data(), **{**arguments, **changes})
+        loop.train(model, cross_entropy, *data(), **{**arguments, **changes})
     assert len(str(caught.value)) < 500
     assert torch.equal(flat(model), before)
     assert torch.equal(generator.get_state(), state)
@@ -831,7 +770,7 @@ def test_bad_data_models_and_losses_are_refused_before_any_step():
     batch_norm = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
     cases = [
         ("x must be a tensor", network(), x.numpy(), y, cross_entropy),
-        ("x must be a tensor with one example per row, got shape", network(), x[:0], y[:0], cross_entropy),
+        ("x must hold at least one example, got shape", network(), x[:0], y[:0], cross_entropy),
         ("x must hold finite numbers", network(), with_nan, y, cross_entropy),
         ("y must be a tensor", network(), x, y.tolist(), cross_entropy),
         ("y must have as many rows as x, got 39 and 40", network(), x, y[:-1], cross_entropy),
@@ -843,7 +782,7 @@ def test_bad_data_models_and_losses_are_refused_before_any_step():
         ("loss_fn must be a function", network(), x, y, None),
         ("model must be a torch.nn.Module", None, x, y, cross_entropy),
         ("model must have a parameter with requires_grad", frozen, x, y, cross_entropy),
-        ("model must have real, finite parameters", broken, x, y, cross_entropy),
+        ("model must have finite parameters", broken, x, y, cross_entropy),
         ("model.*BatchNorm", batch_norm, x, y, cross_entropy),
     ]
     for message, model, some_x, some_y, loss_fn in cases:
@@ -879,9 +818,9 @@ def test_what_would_stop_a_gpu_is_looked_for_on_the_cpu():
     """The same function serves both; a model that cannot move is left to its own device."""
     x, y = data()
     with pytest.raises(IndexError):
-        _ready.out_of_range(network(), cross_entropy, x, torch.full((40,), 3))
-    _ready.out_of_range(network(), cross_entropy, x, y)
-    _ready.out_of_range(network(), cross_entropy, x[:, :2], y)
+        _checks.out_of_range(network(), cross_entropy, x, torch.full((40,), 3))
+    _checks.out_of_range(network(), cross_entropy, x, y)
+    _checks.out_of_range(network(), cross_entropy, x[:, :2], y)
 
 
 def test_tokens_out_of_range_are_found_before_the_first_step():

@@ -1,22 +1,19 @@
 """Stacked training against one model at a time: the same draws, the same numbers."""
 
 import math
-import time
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from dpml.training import dpsgd, models, stacked, stacked_networks
+from dpml.training import dp_sgd, dp_sgd_automatic, loop, models, sgd, stacked, stacked_networks, tsgd
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
+from tests.training.helpers import cross_entropy as loss_fn
+from tests.training.helpers import flat, seeded
 
 SIZES = {"features": 7, "hidden": 5, "classes": 3}
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def networks(count, dtype=torch.float64, **sizes):
@@ -28,16 +25,27 @@ def records(count, dtype=torch.float64, features=7, classes=3):
     return x, torch.randint(classes, (count,), generator=seeded(2))
 
 
-def loss_fn(outputs, labels):
-    return F.cross_entropy(outputs, labels, reduction="none")
-
-
 def momentum(parameters):
     return torch.optim.SGD(parameters, lr=0.3, momentum=0.9)
 
 
-def flat(model):
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+def plain(rate):
+    return lambda parameters: torch.optim.SGD(parameters, lr=rate)
+
+
+def trained(several, x, y, **changes):
+    """A stacked run with good arguments; `changes` replace some."""
+    start = several if isinstance(several, stacked_networks.Stack) else stacked_networks.stack(several)
+    good = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "steps": 8, "optimizer": momentum, "delta": 1e-3}
+    good["generators"] = [seeded(k) for k in range(len(start.parameters))]
+    return stacked.train(start, loss_fn, x, y, **{**good, **changes})
+
+
+def alone(k, model, x, y, **changes):
+    """The same run of model k by itself."""
+    good = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "steps": 8, "optimizer": momentum, "delta": 1e-3}
+    given = {**good, "generator": seeded(k), "trace_every": 1, **changes}
+    return loop.train(model, loss_fn, x, y, **{**given, "optimizer": given["optimizer"](list(model.parameters()))})
 
 
 # ---- norms and sums ----
@@ -99,111 +107,45 @@ def test_an_empty_batch_has_sum_zero(shape):
 # ---- whole runs ----
 
 
-@pytest.mark.parametrize("sampling", [Poisson(q=0.2), Poisson(q=0.02), FixedSize(m=6), FullBatch()])
-@pytest.mark.parametrize("optimizer", [momentum, lambda p: torch.optim.Adam(p, lr=0.05)])
-def test_non_private_runs_are_those_one_by_one(sampling, optimizer):
-    x, y = records(40)
-    several = networks(3)
-    run = stacked.train(
-        stacked_networks.stack(several),
-        loss_fn,
-        x,
-        y,
-        sampling=sampling,
-        steps=12,
-        optimizer=optimizer,
-        generators=[seeded(k) for k in range(3)],
-    )
-    for k, model in enumerate(several):
-        dpsgd.sgd(
-            model,
-            loss_fn,
-            x,
-            y,
-            sampling=sampling,
-            steps=12,
-            trace_every=12,
-            optimizer=optimizer(list(model.parameters())),
-            generator=seeded(k),
-        )
-        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
-    assert all(g.epsilon == math.inf for g in run.guarantees)
+SETTINGS = {
+    "sgd": [sgd()] * 3,
+    "dp_sgd": [dp_sgd(sigma=sigma, clip_norm=clip) for sigma, clip in ((0.8, 0.5), (1.7, 1.0), (1.7, 2.0))],
+    "mixed": [sgd(), dp_sgd_automatic(sigma=0.9), dp_sgd(sigma=1.7, clip_norm=1.0)],
+}
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
 @pytest.mark.parametrize("sampling", [Poisson(q=0.2), Poisson(q=0.02), FixedSize(m=6), FullBatch()])
-def test_private_runs_are_those_one_by_one(sampling, dtype, tolerance):
+@pytest.mark.parametrize("mechanisms", SETTINGS.values(), ids=SETTINGS)
+def test_runs_are_those_one_by_one(mechanisms, sampling, dtype, tolerance):
     x, y = records(40, dtype)
     several = networks(3, dtype)
-    sigmas, clips, delta = [0.8, 1.7, 1.7], [0.5, 1.0, 2.0], 1e-3
-    run = stacked.train_private(
-        stacked_networks.stack(several),
-        loss_fn,
-        x,
-        y,
-        sampling=sampling,
-        sigma=sigmas,
-        clip_norm=clips,
-        steps=8,
-        optimizer=momentum,
-        delta=delta,
-        generators=[seeded(k) for k in range(3)],
-    )
+    run = trained(several, x, y, mechanism=mechanisms, sampling=sampling)
     for k, model in enumerate(several):
-        single = dpsgd.dp_sgd(
-            model,
-            loss_fn,
-            x,
-            y,
-            sampling=sampling,
-            sigma=sigmas[k],
-            clip_norm=clips[k],
-            steps=8,
-            optimizer=momentum(model.parameters()),
-            delta=delta,
-            generator=seeded(k),
-            trace_every=1,
-        )
+        single = alone(k, model, x, y, mechanism=mechanisms[k], sampling=sampling)
         torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=tolerance, atol=10 * tolerance)
         assert run.guarantees[k] == single.guarantee
         np.testing.assert_allclose(run.losses[:, k].numpy(), single.trace.loss, rtol=10 * tolerance)
         np.testing.assert_allclose(run.clipped[:, k].numpy(), single.trace.clipped, rtol=10 * tolerance, atol=1e-7)
 
 
+def test_one_mechanism_for_all_and_another_optimizer():
+    x, y = records(40)
+    several, given = networks(3), {"sampling": Poisson(q=0.2), "optimizer": lambda p: torch.optim.Adam(p, lr=0.05)}
+    run = trained(several, x, y, **given)
+    for k, model in enumerate(several):
+        alone(k, model, x, y, **given)
+        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
+
+
 def test_shards_own_labels_and_own_samplers():
     x, y = records(30)
     shards = [torch.arange(0, 10), torch.tensor([29, 4, 17, 11, 8]), torch.arange(10, 30)]
     own = torch.stack([y, (y + 1) % 3, (y + 2) % 3])
-    several = networks(3)
-    samplers = [Poisson(q=0.4), FixedSize(m=2), Poisson(q=0.1)]
-    run = stacked.train_private(
-        stacked_networks.stack(several),
-        loss_fn,
-        x,
-        own,
-        sampling=samplers,
-        sigma=1.0,
-        clip_norm=1.0,
-        steps=6,
-        optimizer=momentum,
-        delta=1e-3,
-        generators=[seeded(k) for k in range(3)],
-        shards=shards,
-    )
+    several, samplers = networks(3), [Poisson(q=0.4), FixedSize(m=2), Poisson(q=0.1)]
+    run = trained(several, x, own, sampling=samplers, shards=shards)
     for k, (model, shard) in enumerate(zip(several, shards, strict=True)):
-        dpsgd.dp_sgd(
-            model,
-            loss_fn,
-            x[shard],
-            own[k, shard],
-            sampling=samplers[k],
-            sigma=1.0,
-            clip_norm=1.0,
-            steps=6,
-            optimizer=momentum(model.parameters()),
-            delta=1e-3,
-            generator=seeded(k),
-        )
+        alone(k, model, x[shard], own[k, shard], sampling=samplers[k])
         torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
 
 
@@ -212,21 +154,9 @@ def test_common_batches_by_a_loop_over_models_and_steps(use_shards):
     x, y = records(30)
     shards = [torch.arange(0, 10), torch.arange(20, 30)] if use_shards else None
     several = networks(2)
-    run = stacked.train_private(
-        stacked_networks.stack(several),
-        loss_fn,
-        x,
-        torch.stack([y, 2 - y]),
-        sampling=Poisson(q=0.3),
-        sigma=0.0,
-        clip_norm=[0.4, 0.9],
-        steps=5,
-        optimizer=lambda p: torch.optim.SGD(p, lr=0.5),
-        delta=0.1,
-        generators=[seeded(0), seeded(1)],
-        shards=shards,
-        common=seeded(9),
-    )
+    mechanisms = [dp_sgd(sigma=0.0, clip_norm=clip) for clip in (0.4, 0.9)]
+    given = {"sampling": Poisson(q=0.3), "optimizer": plain(0.5), "shards": shards, "common": seeded(9), "steps": 5}
+    run = trained(several, x, torch.stack([y, 2 - y]), mechanism=mechanisms, **given)
     drawn = seeded(9)
     for _ in range(5):
         places = Poisson(q=0.3).draw(10 if use_shards else 30, generator=drawn)
@@ -247,22 +177,11 @@ def test_common_batches_by_a_loop_over_models_and_steps(use_shards):
 
 def test_noise_is_on_the_sum_and_divided_by_the_expected_size_also_when_nobody_is_drawn():
     """q n = 0.1 with 2 records: nearly every batch is empty, and each step still moves by noise sigma C / (q n)."""
-    x, y = records(2)
     start = stacked_networks.stack(networks(2, features=400)[:1] * 2)
-    x = torch.zeros(2, 400, dtype=torch.float64)
-    run = stacked.train_private(
-        start,
-        loss_fn,
-        x,
-        y,
-        sampling=Poisson(q=0.05),
-        sigma=[1.0, 3.0],
-        clip_norm=[0.5, 0.25],
-        steps=1,
-        optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
-        delta=1e-5,
-        generators=[seeded(3), seeded(4)],
-    )
+    x, y = torch.zeros(2, 400, dtype=torch.float64), records(2)[1]
+    mechanisms = [dp_sgd(sigma=1.0, clip_norm=0.5), dp_sgd(sigma=3.0, clip_norm=0.25)]
+    given = {"sampling": Poisson(q=0.05), "optimizer": plain(1.0), "steps": 1, "generators": [seeded(3), seeded(4)]}
+    run = trained(start, x, y, mechanism=mechanisms, **given)
     moved = (run.stack.parameters - start.parameters)[:, :2000]  # the first weights, whose gradient is 0 for x = 0
     for k, expected in enumerate([0.5 / 0.1, 0.75 / 0.1]):
         # 2,000 normal draws: the deviation lies within 10 % but for probability 2 P(N > 6.3) < 1e-9
@@ -273,48 +192,14 @@ def test_noise_is_on_the_sum_and_divided_by_the_expected_size_also_when_nobody_i
 
 def test_one_model_may_diverge_and_the_others_go_on():
     x, y = records(20)
-    several = networks(2)
-    run = stacked.train_private(
-        stacked_networks.stack(several),
-        loss_fn,
-        x,
-        y,
-        sampling=FullBatch(),
-        sigma=[0.0, 0.0],
-        clip_norm=[1e308, 1.0],
-        steps=4,
-        optimizer=lambda p: torch.optim.SGD(p, lr=1e200),
-        delta=0.1,
-        generators=[seeded(0), seeded(1)],
-    )
-    assert run.diverged[0] > 0
+    full = {"sampling": FullBatch(), "delta": 0.1}
+    wild = [dp_sgd(sigma=0.0, clip_norm=clip) for clip in (1e308, 1.0)]
+    assert trained(networks(2), x, y, mechanism=wild, optimizer=plain(1e200), steps=4, **full).diverged[0] > 0
+    one = {"mechanism": dp_sgd(sigma=0.0, clip_norm=1.0), "steps": 1, "optimizer": plain(0.1), **full}
     single = networks(2)[1]
-    dpsgd.dp_sgd(
-        single,
-        loss_fn,
-        x,
-        y,
-        sampling=FullBatch(),
-        sigma=0.0,
-        clip_norm=1.0,
-        steps=1,
-        delta=0.1,
-        optimizer=torch.optim.SGD(single.parameters(), lr=0.1),
-        generator=seeded(1),
-    )
-    calm = stacked.train_private(
-        stacked_networks.Stack(torch.stack([torch.full_like(flat(single), math.inf), flat(networks(2)[1])]), (7, 5, 3)),
-        loss_fn,
-        x,
-        y,
-        sampling=FullBatch(),
-        sigma=0.0,
-        clip_norm=1.0,
-        steps=1,
-        delta=0.1,
-        optimizer=lambda p: torch.optim.SGD(p, lr=0.1),
-        generators=[seeded(0), seeded(1)],
-    )
+    rows = torch.stack([torch.full_like(flat(single), math.inf), flat(single)])
+    calm = trained(stacked_networks.Stack(rows, (7, 5, 3)), x, y, **one)
+    alone(1, single, x, y, **one)
     assert calm.diverged.tolist() == [1, 0]
     torch.testing.assert_close(calm.stack.parameters[1], flat(single), rtol=1e-12, atol=1e-12)
 
@@ -331,15 +216,7 @@ def test_stack_unstack_predict():
         patch.setattr("dpml.training.stacked_networks.PREDICTED_AT_ONCE", 40)
         assert torch.equal(stacked_networks.predict(both, x=x), expected), "in pieces of a few examples"
     before = flat(several[0])
-    stacked.train(
-        both,
-        loss_fn,
-        *records(11),
-        sampling=FullBatch(),
-        steps=1,
-        optimizer=momentum,
-        generators=[seeded(k) for k in range(3)],
-    )
+    trained(both, *records(11), sampling=FullBatch(), steps=1)
     torch.testing.assert_close(both.parameters[0], before, rtol=0, atol=0)
 
 
@@ -351,8 +228,7 @@ GOOD = {
     "x": lambda: records(10)[0],
     "y": lambda: records(10)[1],
     "sampling": lambda: Poisson(q=0.5),
-    "sigma": lambda: 1.0,
-    "clip_norm": lambda: 1.0,
+    "mechanism": lambda: dp_sgd(sigma=1.0, clip_norm=1.0),
     "steps": lambda: 2,
     "optimizer": lambda: momentum,
     "delta": lambda: 1e-3,
@@ -382,13 +258,10 @@ SAME = seeded(0)
         ("sampling", [Poisson(q=0.5)]),
         ("sampling", [Poisson(q=0.5), 0.5]),
         ("sampling", FixedSize(m=11)),
-        ("sigma", -1.0),
-        ("sigma", math.nan),
-        ("sigma", [1.0, 1.0, 1.0]),
-        ("sigma", "1"),
-        ("clip_norm", 0.0),
-        ("clip_norm", [1.0, math.inf]),
-        ("clip_norm", None),
+        ("mechanism", dp_sgd),
+        ("mechanism", tsgd(sigma=1.0, clip_norm=1.0, trim=1)),
+        ("mechanism", [sgd()]),
+        ("mechanism", [sgd(), "sgd"]),
         ("steps", 0),
         ("steps", 2.0),
         ("optimizer", torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)),
@@ -418,14 +291,14 @@ def test_bad_input_is_refused_before_anything_is_drawn(name, bad):
     if name == "common" or (name == "generators" and isinstance(bad, list) and isinstance(bad[0], int)):
         names = "generator"
     with pytest.raises(ValueError, match=rf"^{names} must .*, got "):
-        stacked.train_private(**{**good, name: bad})
+        stacked.train(**{**good, name: bad})
     assert all(torch.equal(g.get_state(), b) for g, b in zip(good["generators"], before, strict=True))
 
 
 def test_common_batches_need_equal_shards():
     good = {key: make() for key, make in GOOD.items()}
     with pytest.raises(ValueError, match=r"^shards must be equally long for common batches, got 3 to 4 records"):
-        stacked.train_private(**good, shards=[torch.arange(3), torch.arange(4)], common=seeded(5))
+        stacked.train(**good, shards=[torch.arange(3), torch.arange(4)], common=seeded(5))
 
 
 @pytest.mark.parametrize(
@@ -446,36 +319,3 @@ def test_common_batches_need_equal_shards():
 def test_what_cannot_be_stacked(bad):
     with pytest.raises(ValueError, match=r"^models must .*, got "):
         stacked_networks.stack(bad)
-
-
-# ---- what it is for ----
-
-
-def test_eight_stacked_private_steps_cost_about_as_much_as_eight_non_private_ones():
-    """A loose bound on the processor time; the measured ratio is in the record of the benchmarks."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        several = [models.mlp(generator=seeded(k)) for k in range(8)]
-        x, y = torch.randn(8, 64, 784, generator=seeded(1)), torch.randint(10, (8, 64), generator=seeded(2))
-        both = stacked_networks.stack(several)
-        room = torch.empty_like(both.parameters)
-
-        def one_by_one():
-            for model, some_x, some_y in zip(several, x, y, strict=True):
-                model.zero_grad()
-                F.cross_entropy(model(some_x), some_y, reduction="sum").backward()
-
-        def together():
-            per_example = stacked_networks.StackedPerExample(both, loss_fn, x, y)
-            per_example.sum((1.0 / per_example.norms).clamp(max=1.0), out=room)
-
-        best = {one_by_one: math.inf, together: math.inf}
-        for _ in range(10):
-            for step in best:
-                start = time.process_time()
-                step()
-                best[step] = min(best[step], time.process_time() - start)
-    finally:
-        torch.set_num_threads(threads)
-    assert best[together] <= 2.0 * best[one_by_one]

@@ -241,9 +241,9 @@ def clipped_fraction() -> Explorer:
 def _clip_weights(norms: NDArray[np.float64], clip_norm: float) -> NDArray[np.float64]:
     import torch  # here, so that the other explorers do not wait for it
 
-    from dpml.training import weights
+    from dpml.training import dpsgd
 
-    found: Any = weights.clip(torch.from_numpy(norms), clip_norm=clip_norm)
+    found: Any = dpsgd.clip(torch.from_numpy(norms), clip_norm=clip_norm)
     values: NDArray[np.float64] = found.numpy()
     return values
 

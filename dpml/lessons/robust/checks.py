@@ -416,7 +416,7 @@ def _train(labels: Any, *, clip_norm: float, trim: int | None, change: int = 0) 
     import torch
     from torch.nn import functional
 
-    from dpml.training import dpsgd, models, tsgd
+    from dpml.training import dp_sgd, models, train, tsgd_ptr
     from dpml.training.sampling import Poisson
 
     def losses(outputs: Any, y: Any) -> Any:
@@ -426,7 +426,6 @@ def _train(labels: Any, *, clip_norm: float, trim: int | None, change: int = 0) 
     model = models.mlp(generator=torch.Generator().manual_seed(0), hidden=32)
     common: dict[str, Any] = {
         "sampling": Poisson(q=256 / len(x)),
-        "clip_norm": clip_norm,
         "steps": _STEPS,
         "optimizer": torch.optim.SGD(model.parameters(), lr=2.0 / clip_norm),
         "delta": 1e-5,
@@ -434,11 +433,12 @@ def _train(labels: Any, *, clip_norm: float, trim: int | None, change: int = 0) 
         "trace_every": _STEPS,
         "test": test,
     }
+    ptr: dict[str, Any] = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8, "clip_norm": clip_norm}
+    plain = dp_sgd(sigma=0.87, clip_norm=clip_norm)
+    mechanism = plain if trim is None else tsgd_ptr(**ptr, trim=trim, change=change)
+    run = train(model, losses, x, labels, mechanism=mechanism, **common)
     if trim is None:
-        run = dpsgd.dp_sgd(model, losses, x, labels, sigma=0.87, **common)
         return float(run.trace.accuracy[-1]), 0.0, 0.0
-    ptr: dict[str, Any] = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
-    run = tsgd.tsgd_ptr(model, losses, x, labels, **ptr, trim=trim, change=change, **common)
     seen = run.trace.other
     return float(run.trace.accuracy[-1]), float(seen["passed"][-1]), float(seen["trim"][-1])
 

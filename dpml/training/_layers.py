@@ -11,21 +11,32 @@ neither needs the B gradients themselves. With T rows per example the norm is ei
 in memory where it is smaller than the rows it comes from, or
 $\sum_{s,t} (a_s \cdot a_t)(g_s \cdot g_t)$. A convolution is a linear layer on its patches.
 
-Every rule takes the layer, a and g, both with the batch in front and in float32 at least, and returns a `Part`.
+Every rule takes the layer, a and g, both with the batch in front and in float32 at least, and returns a `Part`. A layer
+without a rule is run once more, under vmap, on one example as far as it can tell and on all of them in fact; its
+gradients [B, ...] stay in memory (`any_layer`).
+
 Squares are summed in float64: a product of two norms must not underflow, and in the double sum large terms may
 cancel; a norm that comes out too small would let an example through unclipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vjp, vmap
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
 
-__all__ = ["Part", "held", "rule_of"]
+if TYPE_CHECKING:
+    from dpml.training._engine import Call, Unit
+
+__all__ = ["Part", "any_layer", "held", "named", "rule_of"]
 
 
 class Part(NamedTuple):
@@ -263,3 +274,108 @@ def rule_of(layer: nn.Module) -> Callable[[Any, Tensor, Tensor], Part] | None:
             plain = not list(layer.children()) and {"weight"} <= set(layer._parameters) <= {"weight", "bias"}
             return None if own or not plain else rule
     return None
+
+
+# ---- layers without a rule ----
+
+_FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AssertionError, NotImplementedError, AttributeError)
+
+
+def any_layer(call: Call, gradients: list[Tensor | None], batch: int) -> Part:
+    """Return the part of a layer without a rule of its own; `gradients` are those of its outputs, None for none.
+
+    Raises:
+        ValueError: if the layer cannot be run on single examples; the message names it and says what to do.
+    """
+    layer = call.unit.layer
+    trained = {name: p.detach() for name, p in layer.named_parameters() if p.requires_grad}
+    reached = [i for i, gradient in enumerate(gradients) if gradient is not None]
+    given = [gradient for gradient in gradients if gradient is not None]
+    inputs = [value for value in call.inputs if isinstance(value, Tensor)]
+    state = _zero_state(call, batch)
+
+    def one(examples: list[Tensor], first_state: list[Tensor], cotangents: list[Tensor]) -> dict[str, Tensor]:
+        def outputs(parameters: dict[str, Tensor]) -> list[Tensor]:
+            found = _run(call, parameters, examples, first_state)
+            return [found[i] for i in reached]
+
+        pull = vjp(outputs, trained)[1]
+        found: dict[str, Tensor] = pull([c.unsqueeze(d) for c, d in zip(cotangents, where, strict=True)])[0]
+        return found
+
+    try:
+        with _as_in_the_forward_pass(call):
+            where = [0]
+            if not call.single:
+                alone = _run(call, trained, [value[0] for value in inputs], [value[0] for value in state])
+                where = _batch_dimensions(call, reached, alone, batch)
+            found = vmap(one, in_dims=(0, 0, where), randomness="error")(inputs, state, given)
+    except _FAILURES as error:
+        raise ValueError(_why(call, error)) from error
+    return held({name: value if value.dtype == torch.float64 else value.float() for name, value in found.items()})
+
+
+def _run(call: Call, parameters: dict[str, Tensor], examples: list[Tensor], state: list[Tensor]) -> list[Any]:
+    """The layer's outputs, as a flat list, for one example."""
+    waiting = iter(examples)
+    leaves = [next(waiting)[None] if isinstance(value, Tensor) else value for value in call.inputs]
+    args, kwargs = pytree.tree_unflatten(leaves, call.layout)
+    if state:
+        args = (*args, tuple(state) if len(state) > 1 else state[0])
+    return pytree.tree_leaves(functional_call(call.unit.layer, parameters, args, kwargs))
+
+
+def _zero_state(call: Call, batch: int) -> list[Tensor]:
+    """The first state of a recurrent layer that was given none: by itself it would be the same for all under vmap."""
+    layer, value = call.unit.layer, call.inputs[0]
+    if not isinstance(layer, nn.RNNBase) or len(call.inputs) != 1 or not isinstance(value, Tensor):
+        return []
+    layers = layer.num_layers * (2 if layer.bidirectional else 1)
+    sizes = [layer.proj_size or layer.hidden_size, layer.hidden_size][: 2 if layer.mode == "LSTM" else 1]
+    return [torch.zeros(batch, layers, 1, size, dtype=value.dtype, device=value.device) for size in sizes]
+
+
+@contextmanager
+def _as_in_the_forward_pass(call: Call) -> Iterator[None]:
+    """The same precision, and only kernels that vmap knows."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(torch.autocast(call.device, dtype=call.precision, enabled=call.precision is not None))
+        stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        if isinstance(call.unit.layer, nn.RNNBase):
+            stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+            onednn: Any = torch.backends.mkldnn
+            stack.callback(setattr, onednn, "enabled", onednn.enabled)
+            onednn.enabled = False
+        yield
+
+
+def _batch_dimensions(call: Call, reached: list[int], alone: list[Any], batch: int) -> list[int]:
+    """Return where the batch stands in each output: the dimension that shrinks to 1 for one example."""
+    dimensions = []
+    for i in reached:
+        together, one = tuple(call.shapes[i] or ()), tuple(alone[i].shape)
+        fitting = [d for d in range(len(one)) if one[d] == 1 and together == (*one[:d], batch, *one[d + 1 :])]
+        if not fitting:
+            raise ValueError(f"output {i} has shape {one} for one example and {together} for {batch}")
+        dimensions.append(fitting[0])
+    return dimensions
+
+
+def _why(call: Call, error: Exception) -> str:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+    remedy = "build it from layers that take the batch first, or freeze it"
+    if "random" in reason:
+        remedy = "it draws random numbers, which a second run cannot repeat; take its dropout out, or freeze it"
+    return (
+        f"model must treat examples one by one, got {named(call.unit)}, which cannot run on one example: {remedy} "
+        f"({reason})"
+    )
+
+
+def named(unit: Unit) -> str:
+    """How a message calls a layer."""
+    kind = type(unit.layer).__name__
+    return f"layer {unit.name!r} ({kind})" if unit.name else f"the model itself ({kind})"

@@ -1,0 +1,265 @@
+"""What training refuses: models, losses, data and optimizers that would not train, or not privately. Checked only here.
+
+Everything that can be refused is refused before the first step: afterwards privacy has been spent.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+__all__ = ["LossFunction", "evaluated", "examples", "examples_tried", "layers_that_mix", "loss_function", "module"]
+__all__ += ["one_device", "one_loss_each", "optimizer", "out_of_range", "pair", "trained_parameters"]
+
+LossFunction = Callable[[Any, Tensor], Tensor]
+"""A function of outputs and labels that returns one loss for each example."""
+
+
+# ---- data ----
+
+
+def pair(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
+    """Refuse what is not a pair of tensors with one example per row; an empty batch is one. No value is looked at.
+
+    Raises:
+        ValueError: as said.
+    """
+    for name, value in zip(names, (x, y), strict=True):
+        if not isinstance(value, Tensor) or value.dim() == 0:
+            came = "a tensor without dimensions" if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(
+                f"{name} must be a tensor with one example per row (see dpml.training.models.to_tensors), got {came}"
+            )
+    if len(x) != len(y):
+        raise ValueError(f"{names[1]} must have as many rows as {names[0]}, got {len(y)} and {len(x)}")
+    if torch.is_inference_mode_enabled() or x.is_inference() or y.is_inference():
+        raise ValueError(
+            f"{' and '.join(dict.fromkeys(names))} must be used outside torch.inference_mode(), which forgets how to "
+            "differentiate"
+        )
+
+
+def examples(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
+    """Refuse what is not a pair of tensors with at least one example and finite numbers.
+
+    Raises:
+        ValueError: as said.
+    """
+    pair(x, y, names=names)
+    for name, value in zip(names, (x, y), strict=True):
+        if len(value) == 0:
+            raise ValueError(f"{name} must hold at least one example, got shape {tuple(value.shape)}")
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise ValueError(f"{name} must hold finite numbers, got an element that is not")
+
+
+# ---- models ----
+
+
+def module(model: Any) -> None:
+    """Refuse what is no module.
+
+    Raises:
+        ValueError: as said.
+    """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+
+
+def trained_parameters(model: Any) -> dict[str, nn.Parameter]:
+    """The parameters that are trained, by name. No value is looked at.
+
+    Raises:
+        ValueError: if there are none, or one is shared, without a shape or complex.
+    """
+    module(model)
+    found: dict[str, nn.Parameter] = {}
+    first_name: dict[int, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if not parameter.requires_grad:
+            continue
+        if id(parameter) in first_name:
+            raise ValueError(
+                f"model must use each parameter in one place, got {first_name[id(parameter)]!r} and {name!r} sharing "
+                "one: give the second place a parameter of its own, or use per_example_gradients"
+            )
+        if nn.parameter.is_lazy(parameter):
+            raise ValueError(f"model must be complete, got {name!r} without a shape: call the model once before")
+        if not parameter.is_floating_point():
+            raise ValueError(f"model must have real parameters, got {name!r} of {parameter.dtype}")
+        found[name] = parameter
+        first_name[id(parameter)] = name
+    if not found:
+        raise ValueError("model must have a parameter with requires_grad=True, got none")
+    return found
+
+
+def one_device(parameters: dict[str, nn.Parameter]) -> torch.device:
+    """The device of the parameters.
+
+    Raises:
+        ValueError: if they lie on several devices, or one is not finite.
+    """
+    devices = sorted({str(parameter.device) for parameter in parameters.values()})
+    if len(devices) > 1 or devices == ["meta"]:
+        raise ValueError(f"model must have its parameters on one device, got {', '.join(devices)}")
+    for name, parameter in parameters.items():
+        if not bool(parameter.isfinite().all()):
+            raise ValueError(f"model must have finite parameters, got another one: {name}")
+    return torch.device(devices[0])
+
+
+def layers_that_mix(name: str, layer: nn.Module) -> None:
+    """Refuse a layer that mixes examples or keeps statistics of them, by name and with the remedy.
+
+    Raises:
+        ValueError: as said.
+    """
+    place = f"got layer {name!r} ({type(layer).__name__})"
+    if isinstance(layer, _BatchNorm) and (layer.training or layer.running_mean is None):
+        raise ValueError(
+            f"model must treat examples one by one, {place}, which normalises each example by its whole batch: use "
+            "nn.GroupNorm instead"
+        )
+    if getattr(layer, "track_running_stats", False) and layer.training:
+        raise ValueError(
+            f"model must not keep statistics of the data, {place} with track_running_stats=True: they would leave "
+            "without noise; set it to False, or use nn.GroupNorm"
+        )
+    if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
+        if layer.max_norm is not None:
+            raise ValueError(
+                f"model must change its weights by the private update only, {place} with max_norm, which rescales "
+                "the rows that a batch looks up: set max_norm=None"
+            )
+        if layer.scale_grad_by_freq:
+            raise ValueError(
+                f"model must treat examples one by one, {place} with scale_grad_by_freq=True, which divides by counts "
+                "of the whole batch: set it to False"
+            )
+    if isinstance(layer, torch.jit.ScriptModule) or type(layer).__name__ == "OptimizedModule":
+        raise ValueError(f"model must be an ordinary module, {place}: pass the model from before compilation")
+
+
+@contextmanager
+def evaluated(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode; the mode of every module is put back."""
+    modes = [(layer, layer.training) for layer in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for layer, mode in modes:
+            layer.training = mode
+
+
+# ---- losses ----
+
+
+def loss_function(loss_fn: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        ValueError: as said.
+    """
+    if not callable(loss_fn):
+        raise ValueError(f"loss_fn must be a function of (outputs, y), got {type(loss_fn).__name__}")
+
+
+def one_loss_each(losses: Any, count: int) -> Tensor:
+    """Return `losses` if it is a floating tensor [count].
+
+    Raises:
+        ValueError: otherwise, with the remedy.
+    """
+    if not isinstance(losses, Tensor) or losses.shape != (count,) or not losses.is_floating_point():
+        came = f"a tensor of shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
+        raise ValueError(
+            f"loss_fn must return one loss per example, a tensor of shape ({count},), got {came}: use "
+            'reduction="none", and sum over what is not the batch'
+        )
+    return losses
+
+
+def examples_tried(
+    model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor, *, device: torch.device, names: str
+) -> tuple[Tensor, Tensor]:
+    """Run some examples through the model and return them, among them the smallest and the largest label and token.
+
+    Raises:
+        ValueError: if the model or the loss fails on them, or there is not one loss for each.
+    """
+    chosen = set(range(min(8, len(x))))
+    for values in (x, y):
+        if not values.is_floating_point() and not values.is_complex():
+            rows = values.reshape(len(values), -1)
+            if rows.shape[1]:
+                chosen |= {int(rows.amin(1).argmin()), int(rows.amax(1).argmax())}
+    index = torch.tensor(sorted(chosen))
+    some_x, some_y = x[index.to(x.device)].to(device), y[index.to(y.device)].to(device)
+    with evaluated(model):
+        try:
+            if device.type != "cpu":
+                out_of_range(model, loss_fn, some_x, some_y)
+            with torch.no_grad():
+                losses = loss_fn(model(some_x), some_y)
+        except Exception as error:
+            raise ValueError(
+                f"{names} must be what model and loss_fn accept, got {type(error).__name__}: {error}"
+            ) from error
+    one_loss_each(losses, len(index))
+    return some_x, some_y
+
+
+@torch.no_grad()
+def out_of_range(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> None:
+    """Look on the CPU for labels or tokens out of range: on a GPU they would end the whole process, later.
+
+    Raises:
+        IndexError: if there is one.
+    """
+    try:
+        loss_fn(copy.deepcopy(model).cpu()(x.cpu()), y.cpu())
+    except IndexError:
+        raise
+    except Exception:  # a model that works on its own device only
+        return
+
+
+# ---- optimizers ----
+
+
+def optimizer(given: Any, parameters: Mapping[str, Tensor]) -> None:
+    """Refuse an optimizer that does not hold exactly the trained parameters, or asks for several gradients a step.
+
+    Raises:
+        ValueError: as said.
+    """
+    if not isinstance(given, torch.optim.Optimizer):
+        raise ValueError(
+            "optimizer must be a torch optimizer, for example torch.optim.SGD(model.parameters(), lr=0.1), "
+            f"got {type(given).__name__}"
+        )
+    closure = inspect.signature(given.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise ValueError(
+            f"optimizer must take one gradient a step, got {type(given).__name__}, which asks for several: each would "
+            "have to be paid for"
+        )
+    wanted = {id(p): name for name, p in parameters.items()}
+    held = {id(p) for group in given.param_groups for p in group["params"] if p.requires_grad or id(p) in wanted}
+    if held - set(wanted):
+        raise ValueError("optimizer must hold parameters of this model only, got others")
+    left = [wanted[one] for one in wanted if one not in held]
+    if left:
+        raise ValueError(
+            f"optimizer must hold every trained parameter of the model, got all but {', '.join(left[:3])}: freeze "
+            "what is not to be trained with requires_grad_(False), or it takes its share of every clipped gradient"
+        )

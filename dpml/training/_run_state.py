@@ -1,0 +1,168 @@
+"""What lets a training run stop and go on to the same bits: its randomness, Ctrl+C between two steps, and the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+__all__ = ["Deferred", "Randomness", "fingerprint", "global_state", "kept_global_state", "load", "new_seed", "save"]
+__all__ += ["set_global_state"]
+
+State = dict[str, torch.Tensor]
+
+
+# ---- randomness ----
+
+
+class Randomness:
+    """All randomness of a run, from one generator: samples, noise, and what layers such as dropout draw.
+
+    Samples are drawn on the CPU from the generator that the caller gives (`sampling`). Noise is drawn on the model's
+    device, by a generator with a seed drawn from the first (`noise`); so is what layers draw from PyTorch's global
+    generators, whose states outside the run `kept_global_state` puts back. A run is thus a function of its arguments,
+    and its state is a few tensors.
+    """
+
+    def __init__(self, generator: torch.Generator, device: torch.device) -> None:
+        self.device = device
+        self.sampling = generator
+        self.noise = torch.Generator(device).manual_seed(new_seed(generator))
+        layers = {"cpu": torch.Generator().manual_seed(new_seed(generator)).get_state()}
+        if device.type == "cuda":
+            layers["cuda"] = torch.Generator(device).manual_seed(new_seed(generator)).get_state()
+        set_global_state(layers, device)
+
+    def state(self) -> State:
+        """A copy of the state of every generator; some microseconds."""
+        own = {"sampling": self.sampling.get_state(), "noise": self.noise.get_state()}
+        return {**own, **global_state(self.device)}
+
+    def restore(self, state: State) -> None:
+        """Go back to what `state` returned."""
+        self.sampling.set_state(state["sampling"])
+        self.noise.set_state(state["noise"])
+        set_global_state(state, self.device)
+
+
+def new_seed(generator: torch.Generator) -> int:
+    """A seed for another generator, drawn from this one."""
+    return int(torch.randint(2**63 - 1, (1,), generator=generator))
+
+
+def global_state(device: torch.device) -> State:
+    """The states of PyTorch's global generators."""
+    state = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def set_global_state(state: State, device: torch.device) -> None:
+    """Go back to what `global_state` returned."""
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and device.type == "cuda":
+        torch.cuda.set_rng_state(state["cuda"], device)
+
+
+@contextlib.contextmanager
+def kept_global_state(device: torch.device) -> Iterator[None]:
+    """Put PyTorch's global generators back at the end, whatever was drawn from them in between."""
+    before = global_state(device)
+    try:
+        yield
+    finally:
+        set_global_state(before, device)
+
+
+# ---- Ctrl+C ----
+
+
+class Deferred:
+    """While open, the first Ctrl+C only sets `asked`, so that a step can finish; a second one interrupts at once.
+
+    Outside the main thread, or where the program handles or ignores the signal in its own way, nothing is changed.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> Deferred:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            with contextlib.suppress(ValueError):  # not the main thread, which receives no signals
+                self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+
+# ---- the disk: written whole or not at all, and continued only under the same settings and data ----
+
+VERSION = 2
+
+
+def fingerprint(*tensors: torch.Tensor) -> str:
+    """A digest of the values, shapes and types of the data of a run."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        whole = tensor.detach().cpu().contiguous()
+        digest.update(whole.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def save(path: Path, content: dict[str, Any]) -> None:
+    """Write `content` to `path`: under a temporary name, on the disk, then renamed.
+
+    It holds the states of the generators. Whoever has it can subtract the noise: keep it as secret as the data.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            torch.save({"dpml": VERSION, **content}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def load(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """The content of `path`, or None where there is no such file.
+
+    Raises:
+        ValueError: if the file is no checkpoint of a run with these settings.
+    """
+    if not path.is_file():
+        return None
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        raise ValueError(f"checkpoint must be a file that a run wrote, got {path}: {type(error).__name__}") from None
+    if not isinstance(content, dict) or content.get("dpml") != VERSION:
+        raise ValueError(f"checkpoint must be a file that a run of this version wrote, got {path}")
+    before: dict[str, Any] = content["settings"]
+    for name in {**before, **settings}:
+        if before.get(name) != settings.get(name):
+            raise ValueError(
+                f"checkpoint must be of a run with the same settings, got one with {name} = {before.get(name)!r} in "
+                f"place of {settings.get(name)!r}: continuing it would use its noise for another mechanism"
+            )
+    return content

@@ -1,0 +1,373 @@
+"""Trimmed SGD with and without propose-test-release: sums, sensitivity, the test, F, the accountant, bad input."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from dpml.ptr import privacy, trimmed_sum
+from dpml.ptr.theorems import paper_claim
+from dpml.training import corruption, trimming, tsgd, tsgd_ptr
+from dpml.training.mechanism import Batch
+from dpml.training.per_example import PerExample
+from dpml.training.sampling import FixedSize, Poisson, micro_batches
+from dpml.training.trimming import keep_smallest, next_trim, upside_down_trim
+from tests.training.helpers import cross_entropy, data, flat, gradients, network, seeded, train
+
+PTR = {"sigma": 1.1, "clip_norm": 1.0, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
+DOUBLE = {"dtype": torch.float64}
+
+
+class Norms:
+    """A batch of which only the norms are known; its sum is the weights themselves, and noise is left out."""
+
+    def __init__(self, norms, ids=None):
+        self.norms, self.ids = norms, torch.arange(len(norms), device=norms.device) if ids is None else ids
+
+    def sum(self, weights):
+        self.weights = weights
+        return torch.zeros(0, device=self.norms.device)
+
+
+def decided(mechanism, norms, *, state, ids=None, generator=None):
+    """Weights, deviation of the noise, state and log of one step."""
+    batch, deviations = Norms(norms, ids), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpml.training.mechanism._noisy", lambda total, noise, generator: deviations.append(noise))
+        found = mechanism.release(batch, state=state, generator=generator)
+    return batch.weights, deviations[0], found.state, found.log
+
+
+def states(mechanism, most, trim=None):
+    """The state before the first step where the expected batch size is `most`."""
+    state = mechanism.start(Poisson(q=1.0), most)
+    return state if trim is None else {**state, "trim": trim}
+
+
+def released(model, x, y, mechanism, *, ids, size=None, most=40):
+    """The sum of one batch without noise and its deviation, as the trainer forms it."""
+    chunks = (PerExample(model, cross_entropy, x[i], y[i]) for i in micro_batches(ids, size=size or max(1, len(ids))))
+    batch, deviations = Batch(chunks, ids=ids, parameters=dict(model.named_parameters())), []
+
+    def without(total, noise, generator):
+        deviations.append(noise)
+        return total
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpml.training.mechanism._noisy", without)
+        found = mechanism.release(batch, state=states(mechanism, most), generator=seeded(1))
+    return found, float(deviations[0])
+
+
+# ---- the sum ----
+
+
+@pytest.mark.parametrize("trim", [0, 1, 7, 11, 12, 13, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_sum_is_the_trimmed_sum_of_the_gradients(trim, dtype):
+    """Against `dpml.ptr.trimmed_sum` on gradients formed one by one: F from 0 to above m, ties, micro-batches."""
+    x, y = data(12, dtype=dtype)
+    x[3:8], y[3:8] = x[3].clone(), y[3].clone()  # five equal gradients
+    model = network(dtype=dtype)
+    ids = torch.tensor([30, 2, 14, 9, 77, 5, 6, 60, 1, 21, 22, 0]).argsort()  # all twelve, in another order
+    mechanism = tsgd(sigma=1.0, clip_norm=0.7, trim=trim)
+    naive = trimmed_sum.clipped_trimmed_sum(gradients(model, x, y)[ids].numpy(), trim=trim, bound=0.7, ids=ids.numpy())
+    for size in (12, 5, 1):
+        found, noise = released(model, x, y, mechanism, ids=ids, size=size)
+        scale = max(1.0, float(np.linalg.norm(naive)))
+        assert np.linalg.norm(found.vector.numpy() - naive) <= (1e-6 if dtype == torch.float32 else 1e-12) * scale
+        assert noise == 0.7
+    assert float(found.log["trimmed"]) == pytest.approx(min(trim, 12) / 12)
+
+
+def test_an_empty_batch_gives_zero_and_the_same_noise():
+    x, y = data(**DOUBLE)
+    none = torch.zeros(0, dtype=torch.int64)
+    for mechanism in (tsgd(sigma=2.0, clip_norm=0.5, trim=3), tsgd_ptr(**PTR, trim=30)):
+        found, noise = released(network(**DOUBLE), x, y, mechanism, ids=none)
+        assert not found.vector.any() and math.isfinite(float(found.log["trimmed"]))
+    assert float(found.log["margin"]) == 30.0 and float(found.log["passed"]) == 1.0
+    assert math.isclose(noise, 1.1 * 0.5, rel_tol=1e-6)
+
+
+def test_one_example_moves_the_sum_by_at_most_the_clip_norm():
+    """200 hostile batches: ties, norms at the clip norm up to rounding, F near m. The worst is attained."""
+    rng, worst = np.random.default_rng(0), 0.0
+    for trial in range(200):
+        m, d, trim = int(rng.integers(1, 14)), int(rng.integers(1, 4)), int(rng.integers(0, 12))
+        g = rng.normal(size=(m, d))
+        g *= rng.choice([1.0, 1.0 + 1e-7, 1.0 - 1e-7, 3.0, 0.5], m)[:, None] / np.linalg.norm(g, axis=1, keepdims=True)
+        if trial % 2:
+            g = np.sign(g[:, :1]) * np.eye(d)[0]  # all along one axis, of equal length
+        vectors, ids = torch.tensor(g), torch.tensor(rng.permutation(50)[:m])
+        mechanism = tsgd(sigma=1.0, clip_norm=1.0, trim=trim)
+
+        def total(keep, vectors=vectors, ids=ids, mechanism=mechanism):
+            weights, *_ = decided(mechanism, vectors[keep].norm(dim=1), ids=ids[keep], state={})
+            return weights @ vectors[keep]
+
+        everyone = torch.arange(m)
+        for out in range(m):
+            others = everyone[everyone != out]
+            order = torch.tensor(rng.permutation(len(others)))
+            worst = max(worst, float((total(everyone) - total(others[order])).norm()))
+    assert 1.0 - 1e-6 <= worst <= 1.0 + 1e-6
+
+
+# ---- who stays ----
+
+
+def test_keep_smallest_against_sorting_pairs_and_against_numpy():
+    rng = np.random.default_rng(2)
+    for m in range(1, 9):
+        for trim in range(m + 3):
+            norms = rng.integers(0, 4, m).astype(float)  # many ties
+            ids = rng.permutation(100)[:m]
+            kept = sorted(range(m), key=lambda i: (norms[i], ids[i]))[: max(0, m - trim)]
+            expected = [i in kept for i in range(m)]
+            assert trimmed_sum.kept(norms, trim=trim, ids=ids).tolist() == expected
+            for given in (trim, torch.tensor(trim)):
+                assert keep_smallest(torch.tensor(norms), trim=given, ids=torch.tensor(ids)).tolist() == expected
+
+
+def test_ties_do_not_depend_on_the_order_in_the_batch():
+    norms, ids = torch.tensor([1.0, 1.0, 1.0, 0.5]), torch.tensor([7, 3, 9, 8])
+    for order in itertools.permutations(range(4)):
+        index = torch.tensor(order)
+        kept = keep_smallest(norms[index], trim=2, ids=ids[index])
+        assert set(ids[index][kept].tolist()) == {8, 3}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_low_precision_undefined_and_no_norms(dtype):
+    norms = torch.tensor([3.0, 1.0, 2.0, 3.0]).to(dtype)
+    assert keep_smallest(norms, trim=2, ids=torch.tensor([4, 3, 2, 1])).tolist() == [False, True, True, False]
+    undefined = torch.tensor([torch.nan, 1.0, torch.inf, 2.0]).to(dtype)
+    assert keep_smallest(undefined, trim=2, ids=torch.arange(4)).tolist() == [False, True, False, True]
+    assert keep_smallest(norms[:0], trim=3, ids=torch.zeros(0, dtype=torch.int64)).shape == (0,)
+
+
+IDS = torch.arange(3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"norms": [1.0] * 3}, "norms must be a floating tensor with one dimension"),
+        ({"norms": torch.ones(3, 1)}, r"norms must be a floating tensor .* got a tensor of shape \(3, 1\)"),
+        ({"norms": IDS}, "norms must be a floating tensor"),
+        ({"trim": -1}, "trim must be an integer >= 0, got -1"),
+        ({"trim": 1.0}, "trim must be an integer >= 0"),
+        ({"trim": torch.tensor(1.0)}, "trim must be an integer >= 0 or"),
+        ({"ids": IDS[:2]}, r"ids must be an integer tensor of shape \(3,\)"),
+        ({"ids": IDS.float()}, r"ids must be an integer tensor of shape \(3,\)"),
+        ({"ids": IDS[:, None]}, r"ids must be an integer tensor of shape \(3,\)"),
+        ({"ids": None}, r"ids must be an integer tensor of shape \(3,\)"),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        keep_smallest(**{"norms": torch.ones(3), "trim": 1, "ids": IDS, **change})
+
+
+# ---- the test ----
+
+
+def test_the_margin_is_that_of_the_trimmed_sum():
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        m, trim = int(rng.integers(0, 20)), int(rng.integers(0, 25))
+        norms = rng.choice([0.1, 0.3, 0.35, 0.350001, 0.7, 4.0], m)
+        mechanism = tsgd_ptr(**{**PTR, "clip_norm": 0.7}, trim=trim, change=1)
+        *_, log = decided(mechanism, torch.tensor(norms), state=states(mechanism, 30), generator=seeded())
+        expected = trimmed_sum.safety_margin_enumerated(np.minimum(norms, 0.7), trim=trim, tau=0.35, bound=0.7)
+        assert float(log["margin"]) == expected
+
+
+@pytest.mark.parametrize("short", [0, 2, 9])
+def test_the_test_passes_as_often_as_it_should(short):
+    """4,000 tests; a right one fails with probability below 1e-6 (five standard deviations)."""
+    scale, delta0, runs = 2.0, 0.2, 4_000
+    mechanism = tsgd_ptr(sigma=1.0, clip_norm=1.0, tau=0.5, scale=scale, delta0=delta0, trim=10, change=0)
+    norms, generator, state = torch.tensor([0.9] * (10 - short) + [0.1] * 6), seeded(3), states(mechanism, 20)
+    logs = (decided(mechanism, norms, state=state, generator=generator)[3] for _ in range(runs))
+    passed = sum(float(log["passed"]) for log in logs)
+    gap = scale * math.log(1 / (2 * delta0)) - short
+    chance = 0.5 * math.exp(-gap / scale) if gap > 0 else 1 - 0.5 * math.exp(gap / scale)
+    assert abs(passed / runs - chance) < 5 * math.sqrt(chance * (1 - chance) / runs)
+
+
+@pytest.mark.parametrize(("trim", "passes"), [(28, True), (0, False)])
+def test_what_is_released_after_each_outcome(trim, passes):
+    x, y = data(30, **DOUBLE)
+    model, ids = network(**DOUBLE), torch.arange(30)
+    naive = gradients(model, x, y).numpy()
+    mechanism = tsgd_ptr(**{**PTR, "clip_norm": 50.0}, trim=trim, change=5)
+    found, noise = released(model, x, y, mechanism, ids=ids, most=30)
+    assert float(found.log["passed"]) == passes
+    assert math.isclose(noise, 1.1 * 50.0 * (0.5 if passes else 1.0), rel_tol=1e-6)
+    expected = trimmed_sum.clipped_trimmed_sum(naive, trim=trim, bound=50.0)  # trim 0: the plain sum
+    np.testing.assert_allclose(found.vector, expected, atol=1e-12)
+    assert int(found.state["trim"]) == (trim - 5 if passes else trim + 5)
+
+
+def test_one_rule_for_trim_settles_and_the_other_runs_away():
+    """40 of 100 gradients are long. Pass rates are those of the test; the printed rule of B.1.3 ends at an edge."""
+    long = torch.tensor([2.0] * 40 + [0.1] * 60)
+    ends, rates = [], []
+    for move, first in itertools.product((next_trim, upside_down_trim), (20, 90)):
+        mechanism = tsgd_ptr(**PTR, trim=first, change=2, rule=move)
+        state, generator, passed = states(mechanism, 100), seeded(4), []
+        for _ in range(400):
+            _, _, state, log = decided(mechanism, long, state=state, generator=generator)
+            passed.append(float(log["passed"]))
+        ends.append(int(state["trim"]))
+        rates.append(np.mean(passed[100:]))
+    assert all(50 <= end <= 66 for end in ends[:2]) and all(0.4 < rate < 0.6 for rate in rates[:2])
+    assert ends[2:] == [0, 100] and rates[2:] == [0.0, 1.0]
+
+
+def test_on_a_device_nothing_waits():
+    """Tensors of the device "meta" have no values: who asks for one gets an error."""
+    with pytest.raises(RuntimeError, match="meta"):
+        torch.rand((), device="meta").item()
+    tested, plain = tsgd_ptr(**PTR, trim=10), tsgd(sigma=1.0, clip_norm=1.0, trim=3)
+    state, norms = states(tested, 20), torch.rand(30, device="meta")
+    for _ in range(2):
+        weights, noise, state, log = decided(tested, norms, state=state)
+        found = (weights, noise, *(log[name] for name in ("passed", "trimmed", "margin")))
+        assert weights.shape == (30,) and {value.device.type for value in found} == {"meta"}
+    assert state["trim"].device.type == "meta"
+    assert decided(plain, norms, state={})[0].device.type == "meta"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_and_tensors_decide_alike(dtype, monkeypatch):
+    """What runs on the CPU against what runs on a GPU, with the same coins: ties, NaN, empty batches, F above m."""
+    rng, cases = np.random.default_rng(7), []
+    for _ in range(300):
+        m, trim = int(rng.integers(0, 12)), int(rng.integers(0, 15))
+        norms = rng.choice([0.1, 0.3, 0.5, 0.7, 4.0, math.inf, math.nan], m, p=[0.5, *[0.1] * 3, 0.1, 0.05, 0.05])
+        mechanism = tsgd_ptr(**{**PTR, "delta0": 0.1}, trim=trim, change=2)
+        cases.append((mechanism, torch.tensor(norms, dtype=dtype), torch.tensor(rng.permutation(50)[:m])))
+
+    def all_decided():
+        given = [
+            {"ids": ids, "state": states(one, 15), "generator": seeded(k)} for k, (one, _, ids) in enumerate(cases)
+        ]
+        return [decided(one, norms, **more) for (one, norms, _), more in zip(cases, given, strict=True)]
+
+    numbers = all_decided()
+    monkeypatch.setattr(trimming, "_number", lambda value: value)  # as on a GPU: nothing becomes a number of Python
+    passed = 0.0
+    for one, other in zip(numbers, all_decided(), strict=True):
+        torch.testing.assert_close(one[0], other[0], rtol=0.0, atol=0.0, equal_nan=True)
+        assert float(one[1]) == float(other[1])
+        for first, second in zip(one[2:], other[2:], strict=True):
+            assert first.keys() == second.keys()
+            assert [*map(float, first.values())] == pytest.approx([*map(float, second.values())], rel=1e-7)
+        passed += float(one[3]["passed"])
+    assert 50 < passed < 250
+
+
+# ---- whole runs ----
+
+
+KINDS = {
+    "tsgd": lambda **changes: tsgd(**{"sigma": 1.1, "clip_norm": 1.0, "trim": 5, **changes}),
+    "tsgd_ptr": lambda **changes: tsgd_ptr(**{**PTR, "trim": 10, **changes}),
+}
+
+
+def trained(kind="tsgd_ptr", *, settings=(), seed=0, steps=12, corrupt=None, x=None, **changes):
+    some_x, y = data(**DOUBLE)
+    model = network(**DOUBLE)
+    given = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), "trace_every": 4, "steps": steps}
+    given |= {"generator": seeded(seed), "corrupt": corrupt, **changes}
+    return train(model, some_x if x is None else x, y, mechanism=KINDS[kind](**dict(settings)), **given)
+
+
+def test_a_run_continues_to_the_same_bits(tmp_path):
+    straight = trained()
+    assert list(straight.trace.steps) == [4, 8, 12]
+    assert set(straight.trace.other) == {"passed", "trim", "trimmed", "margin"}
+    trained(steps=8, checkpoint=tmp_path / "run.pt")
+    after = trained(seed=99, checkpoint=tmp_path / "run.pt")
+    assert torch.equal(flat(straight.model), flat(after.model)) and after.guarantee == straight.guarantee
+    assert list(after.trace.other["trim"]) == list(straight.trace.other["trim"])
+    with pytest.raises(ValueError, match=r"^checkpoint "):
+        trained(checkpoint=tmp_path / "run.pt", settings={"tau": 0.6})
+
+
+def test_a_rule_of_numpy_numbers_continues_too(tmp_path):
+    """What it returns is kept as int, which a checkpoint can hold."""
+
+    def mine(trim, *, passed, change, most):
+        return np.clip(trim + (-change if passed else change), 0, most)
+
+    settings = {"rule": mine}
+    straight = trained(settings=settings)
+    trained(steps=8, settings=settings, checkpoint=tmp_path / "run.pt")
+    after = trained(settings=settings, checkpoint=tmp_path / "run.pt")
+    assert torch.equal(flat(straight.model), flat(after.model))
+    with pytest.raises(ValueError, match=r"^rule must return a whole number"):
+        trained(settings={"rule": lambda trim, **_: trim + 0.5})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_norms_may_carry_a_graph(kind):
+    """Faulty workers may hand over norms that PyTorch could differentiate."""
+    x, _ = data(**DOUBLE)
+    corrupt = corruption.flipped_gradients(torch.arange(4), n=40)
+    ends = [flat(trained(kind, corrupt=corrupt, x=some).model) for some in (x, x.clone().requires_grad_())]
+    assert torch.equal(*ends)
+    mechanism = KINDS[kind](trim=1)
+    norms = torch.tensor([3.0, 0.1, 0.2], requires_grad=True)
+    weights, *_ = decided(mechanism, norms, state=states(mechanism, 9), generator=seeded())
+    assert not weights.requires_grad
+
+
+def test_empty_batches_count_and_get_noise():
+    run = trained(steps=60, sampling=Poisson(q=1e-3), settings={"sigma": 2.0, "trim": 0}, trace_every=60)
+    assert run.steps == 60 and run.trace.examples[0] < 20
+    assert ((flat(run.model) - flat(network(**DOUBLE))).abs() > 0).all()
+
+
+def test_what_is_refused():
+    for kind, changes, message in (
+        ("tsgd_ptr", {"sampling": FixedSize(m=5)}, r"^sampling must be Poisson"),
+        ("tsgd_ptr", {"settings": {"tau": 1.0}}, r"^tau must be in \(0, 1\), got 1.0: it is in units of the clip norm"),
+        ("tsgd_ptr", {"settings": {"tau": 0.0}}, r"^tau must"),
+        ("tsgd_ptr", {"settings": {"delta0": 0.5}}, r"^delta0 must be in \(0, 0.5\), got 0.5: it is the probability"),
+        ("tsgd_ptr", {"settings": {"delta0": math.nan}}, r"^delta0 must"),
+        ("tsgd_ptr", {"settings": {"scale": 0.0}}, r"^scale must"),
+        (
+            "tsgd_ptr",
+            {"settings": {"trim": 21}},
+            r"^trim must be an integer in \[0, 20\], got 21: it must be fixed before",
+        ),
+        ("tsgd_ptr", {"settings": {"trim": -1}}, r"^trim must"),
+        ("tsgd_ptr", {"settings": {"trim": 2.0}}, r"^trim must"),
+        ("tsgd_ptr", {"settings": {"change": -1}}, r"^change must"),
+        ("tsgd_ptr", {"settings": {"sigma": 0.0}}, r"^sigma must"),
+        ("tsgd_ptr", {"settings": {"clip_norm": math.inf}}, r"^clip_norm must"),
+        ("tsgd", {"settings": {"trim": 30}}, r"^trim must be an integer in \[0, 20\]"),
+        ("tsgd", {"settings": {"sigma": -1.0}}, r"^sigma must"),
+        ("tsgd", {"settings": {"clip_norm": 0.0}}, r"^clip_norm must"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            trained(kind, **changes)
+
+
+def test_what_the_paper_would_claim():
+    mnist = {"q": 256 / 60_000, "sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8, "delta": 1e-5}
+    claim = paper_claim(**mnist, steps=3500)
+    assert math.isclose(claim.epsilon, 3.041, abs_tol=1e-3)
+    assert claim.broken.startswith("sigma must be at least 4/tau = 8")
+    low = paper_claim(**mnist, steps=5)
+    truth = privacy.epsilon_bounds(**mnist, steps=5)
+    assert low.epsilon < truth.lower, "a claim outside the conditions is false here"
+    fine = paper_claim(q=1e-3, sigma=40.0, tau=0.1, scale=1.0, delta0=1e-8, steps=1, delta=0.3)
+    assert fine.broken is None or fine.order > 9
