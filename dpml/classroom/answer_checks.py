@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpml import arguments
+from dpml.classroom.calls import quiet
 from dpml.classroom.comparison import as_finite, close, difference, size_hint, unwrap
-from dpml.classroom.runs import quiet
 from dpml.classroom.verdict import (
     Mistake,
     NotYet,

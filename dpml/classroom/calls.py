@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpml.classroom.comparison import identical, unwrap
 from dpml.classroom.laws import Law
-from dpml.classroom.runs import quiet
 from dpml.classroom.verdict import (
     NotYet,
     explained,
@@ -29,6 +32,15 @@ Setting = Mapping[str, Any]
 def spoken(setting: Setting) -> str:
     """The arguments of a call in a few words; not the random generator, which is always there."""
     return ", ".join(f"{key} = {shown(value, width=20)}" for key, value in setting.items() if key != "rng")
+
+
+@contextmanager
+def quiet() -> Iterator[io.StringIO]:
+    """Runs student code without its prints and warnings; what it prints is kept in the yielded buffer."""
+    printed = io.StringIO()
+    with warnings.catch_warnings(), redirect_stdout(printed):
+        warnings.simplefilter("ignore")
+        yield printed
 
 
 def signature(answer: Any, *, name: str, called: Setting, returns: tuple[int, ...] | None = None) -> Callable[..., Any]:
@@ -68,21 +80,54 @@ def _sized(shape: tuple[int, ...]) -> str:
     return "one number" if not shape else f"{shape[0]} numbers" if len(shape) == 1 else f"an array of shape {shape}"
 
 
+class Came(NamedTuple):
+    """What one call did."""
+
+    value: Any
+    error: Exception | None
+    printed: bool
+    changed: str  # the argument that it changed in place, or empty
+
+
+def attempt(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting) -> Came:
+    """Call student code quietly, with copies of the arguments; whatever it raises is part of the result."""
+    names = [
+        *(key for key in named(f, args, kwargs) if key not in kwargs),
+        *(f"number {i + 1}" for i in range(len(args))),
+    ]
+    before = dict(zip(names, args, strict=False)) | dict(kwargs)
+    mine = copy.deepcopy(before)
+    value, error = None, None
+    with quiet() as printed:
+        try:
+            value = f(*list(mine.values())[: len(args)], **{key: mine[key] for key in kwargs})
+        except (Exception, SystemExit) as problem:  # whatever student code raises becomes one sentence
+            error = _plain(problem)
+    changed = next((key for key in before if not identical(before[key], mine[key])), "")
+    return Came(value, error, bool(printed.getvalue().strip()), changed)
+
+
+def _plain(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else RuntimeError("it ends the program; return a value instead")
+
+
+def named(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting) -> dict[str, Any]:
+    """The arguments by name, in order; those given by name if the function does not tell the others."""
+    try:
+        bound = inspect.signature(f).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return dict(kwargs)
+    return dict(kwargs) if any(key in ("args", "kwargs") for key in bound) else dict(bound)
+
+
 def called_once(f: Callable[..., Any], setting: Setting, *, name: str, nothing: bool = False) -> Any:
     """The result of one call with a copy of the arguments; an error in it, or no result, becomes the verdict."""
-    mine = {key: value if key == "rng" else copy.deepcopy(value) for key, value in setting.items()}
-    data, *rest = mine.values()
-    value: Any = None
-    problem: Exception | None = None
-    with quiet():
-        try:
-            value = f(data, **dict(zip(list(mine)[1:], rest, strict=True)))
-        except Exception as error:  # whatever student code raises becomes one sentence
-            problem = error
-    _refuse(value, problem, f, setting, name=name, nothing=nothing)
-    if not identical({**setting, "rng": None}, {**mine, "rng": None}):
-        raise NotYet(f"{name} changes the {next(iter(setting))} that it is given: work on a copy.")
-    return value
+    first, *rest = setting
+    came = attempt(f, [setting[first]], {key: setting[key] for key in rest})
+    _refuse(came.value, came.error, f, setting, name=name, nothing=nothing)
+    if came.changed:
+        raise NotYet(f"{name} changes the {came.changed} that it is given: work on a copy.")
+    return came.value
 
 
 def _refuse(
@@ -97,7 +142,7 @@ def _refuse(
         raise NotYet(f"{name} returned None for {spoken(setting)}: is a return missing?")
 
 
-def numbers(value: Any, shape: tuple[int, ...]) -> list[Any] | float | None:
+def numbers(value: Any, shape: tuple[int, ...]) -> Any:
     """The value as finite numbers of this shape, or None."""
     try:
         array = np.asarray(value.detach() if hasattr(value, "detach") else value)
@@ -126,21 +171,21 @@ def outcome(value: Any, form: Law | Sequence[Law], setting: Setting, *, name: st
     Raises:
         NotYet: if it has another form.
     """
-    if type(value) is float and isinstance(form, Law) and form.outcomes is None and math.isfinite(value):
+    found: Any
+    if not isinstance(form, Law):
+        found, expected = numbers(value, (len(form),)), f"{len(form)} finite numbers"
+        found = Ellipsis if found is None else tuple(found)
+    elif form.outcomes is not None:
+        found, expected = _label(value), "one of the possible outcomes"
+    elif type(value) is float and math.isfinite(value):
         return value
-    many = not isinstance(form, Law)
-    if not many and form.outcomes is not None:
-        found = _label(value)
-        expected = "one of the possible outcomes"
-        found = None if found is Ellipsis else (found,)
     else:
-        found = numbers(value, (len(form),) if many else ())
-        expected = f"{len(form)} finite numbers" if many else "one finite number"
-        found = None if found is None else (tuple(found) if many else found,)
-    if found is None:
+        found, expected = numbers(value, ()), "one finite number"
+        found = Ellipsis if found is None else found
+    if found is Ellipsis:
         came = shown(value) if isinstance(value, (int, float, list, tuple, np.generic, np.ndarray)) else kind(value)
         raise NotYet(f"{name} returned {came} for {spoken(setting)}; expected is {expected}.")
-    return found[0]
+    return found
 
 
 def draw(
@@ -161,8 +206,8 @@ def draw(
         try:
             for _ in range(runs):
                 raw.append(f(data, **named, rng=rng))
-        except Exception as error:  # whatever student code raises becomes one sentence
-            problem = error
+        except (Exception, SystemExit) as error:  # whatever student code raises becomes one sentence
+            problem = _plain(error)
     nothing = isinstance(form, Law) and None in (form.outcomes or {})
     for value in (*raw, None) if problem else raw:
         if value is None or value is Ellipsis:
@@ -177,9 +222,9 @@ def require_own_rng(f: Callable[..., Any], setting: Setting, *, form: Law | Sequ
         NotYet: if they do not.
     """
     nothing = isinstance(form, Law) and None in (form.outcomes or {})
-    pair = [np.random.default_rng(20) for _ in range(2)]
-    for _ in range(20):
-        came = [called_once(f, {**setting, "rng": rng}, name=name, nothing=nothing) for rng in pair]
+    for seed in range(20):
+        fresh = ({**setting, "rng": np.random.default_rng(seed)} for _ in range(2))
+        came = [called_once(f, called, name=name, nothing=nothing) for called in fresh]
         first, second = (outcome(value, form, setting, name=name) for value in came)
         if first != second:
             raise NotYet(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpml.classroom.comparison import difference, holds_nan, identical
-from dpml.classroom.runs import quiet
+from dpml.classroom.calls import Came, attempt, named
+from dpml.classroom.comparison import difference, holds_nan
 from dpml.classroom.verdict import (
     Mistake,
     NotYet,
@@ -28,14 +27,6 @@ from dpml.classroom.verdict import (
 )
 
 _SEED = 20250117  # the inputs are the same for everyone, every time
-
-
-class _Run(NamedTuple):
-    value: Any
-    error: Exception | None
-    printed: bool
-    changed: str  # the argument that the call modified, or empty
-    blank: bool  # it is not written, or calls what is not
 
 
 _WRONG_RESULT = (3, 4)  # ranks of failures
@@ -79,17 +70,15 @@ def function(
         if want.error is not None or holds_nan(want.value):
             raise ValueError(f"the reference must give a value for {_spoken(reference, case)}") from want.error
     runs = [_run(f, case) for case in cases]
-    failures = []
-    for case, run, want in zip(cases, runs, wanted, strict=True):
-        problem = _problem(run, want.value, rel=rel, abs=abs)
-        if problem is not None:
-            failures.append(_described(f, case, run, problem, name=name))
+    problems = [_problem(f, run, want.value, rel=rel, abs=abs) for run, want in zip(runs, wanted, strict=True)]
+    found = [(case, run, problem) for case, run, problem in zip(cases, runs, problems, strict=True) if problem]
+    failures = [_described(f, *each, name=name) for each in found]
     if not failures:
         passed(name, f"agrees with its definition on {len(cases)} inputs")
         return
     worst = min(failures)
     if worst.rank == 0:
-        refuse_unwritten(next(run.error for run in runs if run.blank), f, name=name)
+        refuse_unwritten(next((run.error for run in runs if unwritten(run.error, f) is not None), None), f, name=name)
         not_written(name)
     for mistake in mistakes:
         if _made(mistake.wrong, cases, runs, wanted, rel=rel, abs=abs):
@@ -103,19 +92,9 @@ def _arguments(case: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (case if isinstance(case, tuple) else (case,)), {}
 
 
-def _run(f: Callable[..., Any], case: Any) -> _Run:
-    args, kwargs = _arguments(copy.deepcopy(case))
-    with quiet() as printed:
-        try:
-            value, error = f(*args, **kwargs), None
-        except Exception as problem:  # whatever student code raises becomes one sentence
-            value, error = None, problem
-    before_args, before_kwargs = _arguments(case)
-    pairs = [(_label(f, case, i), before, now) for i, (before, now) in enumerate(zip(before_args, args, strict=True))]
-    pairs += [(key, before, kwargs[key]) for key, before in before_kwargs.items()]
-    changed = next((label for label, before, now in pairs if not identical(before, now)), "")
-    blank = value is Ellipsis or unwritten(error, f) is not None
-    return _Run(_kept(value), error, bool(printed.getvalue().strip()), changed, blank)
+def _run(f: Callable[..., Any], case: Any) -> Came:
+    came = attempt(f, *_arguments(case))
+    return came._replace(value=_kept(came.value))
 
 
 def _kept(value: Any) -> Any:
@@ -126,31 +105,17 @@ def _kept(value: Any) -> Any:
         return value
 
 
-def _label(f: Callable[..., Any], case: Any, position: int) -> str:
-    names = list(_named(f, case))
-    return names[position] if position < len(names) else f"number {position + 1}"
-
-
-def _named(f: Callable[..., Any], case: Any) -> dict[str, Any]:
-    """The arguments by name, in order; empty if the function does not tell."""
-    args, kwargs = _arguments(case)
-    try:
-        bound = inspect.signature(f).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        return kwargs
-    return {} if any(key in ("args", "kwargs") for key in bound) else dict(bound)
-
-
 def _spoken(f: Callable[..., Any], case: Any) -> str:
-    named = _named(f, case)
-    if named:
-        return shown_text(", ".join(f"{key} = {shown(value, width=40)}" for key, value in named.items()), width=90)
-    return shown(_arguments(case)[0], width=90)
+    args, kwargs = _arguments(case)
+    found = named(f, args, kwargs)
+    if found:
+        return shown_text(", ".join(f"{key} = {shown(value, width=40)}" for key, value in found.items()), width=90)
+    return shown(args, width=90)
 
 
-def _problem(run: _Run, want: Any, *, rel: float, abs: float) -> tuple[int, str] | None:
+def _problem(f: Callable[..., Any], run: Came, want: Any, *, rel: float, abs: float) -> tuple[int, str] | None:
     """Rank and predicate of what is wrong with one run, or None."""
-    if run.blank:
+    if run.value is Ellipsis or unwritten(run.error, f) is not None:
         return 0, "is not written yet"
     if run.error is not None:
         return 1, f"raised {explained(run.error)}"
@@ -168,7 +133,7 @@ def _problem(run: _Run, want: Any, *, rel: float, abs: float) -> tuple[int, str]
     return None
 
 
-def _described(f: Callable[..., Any], case: Any, run: _Run, problem: tuple[int, str], *, name: str) -> _Failure:
+def _described(f: Callable[..., Any], case: Any, run: Came, problem: tuple[int, str], *, name: str) -> _Failure:
     rank, text = problem
     args, kwargs = _arguments(case)
     wrong_call = unfit(f, args, kwargs) if rank == 1 and isinstance(run.error, TypeError) else ""
@@ -189,13 +154,13 @@ def _count(value: Any) -> int:
 
 
 def _made(
-    wrong: Callable[..., Any], cases: list[Any], runs: list[_Run], wanted: list[_Run], *, rel: float, abs: float
+    wrong: Callable[..., Any], cases: list[Any], runs: list[Came], wanted: list[Came], *, rel: float, abs: float
 ) -> bool:
     """Whether the student's runs equal those of a wrong implementation wherever that one goes wrong."""
     telling = 0
     for case, run, want in zip(cases, runs, wanted, strict=True):
         other = _run(wrong, case)
-        if _problem(other, want.value, rel=rel, abs=abs) is None:
+        if _problem(wrong, other, want.value, rel=rel, abs=abs) is None:
             continue
         telling += 1
         alike = type(run.error) is type(other.error) and bool(run.changed) == bool(other.changed)
@@ -219,12 +184,7 @@ def properties(f: Any, *, cases: Iterable[tuple[str, Callable[[Any], Any]]], nam
     if not tested:
         raise ValueError("cases must hold at least one property, got none")
     for description, predicate in tested:
-        problem: Exception | None = None
-        with quiet():
-            try:
-                verdict = predicate(f)
-            except Exception as error:  # whatever student code raises becomes one sentence
-                verdict, problem = False, error
+        verdict, problem, *_ = attempt(predicate, [f], {})
         refuse_unwritten(problem, f, name=name)
         if problem is not None:
             raise NotYet(f"{name} must have this property: {description}. Testing it raised {explained(problem)}.")

@@ -71,7 +71,8 @@ def law(
     A setting maps the names of the arguments to their values; the answer is called with the first of them by
     position, the others and `rng` by name. `law` takes the same but `rng`, and ``noise=1.0``, a factor for the size of
     the noise (for randomized response: what epsilon is divided by). It returns a `laws.Law`, or a list of them for an
-    output that is an array. `wrong` holds mistakes with wrong laws of the same form, `also` other laws that are right.
+    output that is an array; numbers that are no labels come from a density. `wrong` holds mistakes with wrong laws of
+    the same form, `also` other laws that are right.
     `neighbours` are pairs of positions of settings; where the outputs prove a larger epsilon than the setting names,
     the message says so. There are up to `runs` at each setting, fewer for long arrays. Numbers outside `within` count
     as equal: whoever cuts the output there loses no privacy.
@@ -101,7 +102,7 @@ def law(
             mine += draw(f, setting, form=here, runs=enough - len(mine), rng=rng, name=name)
         seen = [_seen(*one, within=within) for one in zip(given, outputs, right, strict=True)]
         if all(_refuted(seen, one, mistakes) for one in (law, *also)) and (look == 1 or _clear(seen, mistakes)):
-            raise NotYet(f"{name} {_finding(seen, law, list(neighbours))} {_diagnosis(seen, law, mistakes)}".rstrip())
+            raise NotYet(f"{name} {_finding(seen, law, neighbours)} {_diagnosis(seen, law, mistakes)}".rstrip())
     passed(
         name,
         f"{sum(map(len, outputs))} outputs at {len(given)} settings follow the law that was asked for "
@@ -141,11 +142,11 @@ def _seen(setting: Setting, outputs: list[Any], right: Law | Sequence[Law], *, w
     return _Seen(setting, outputs, where, np.array(places).T, counts)
 
 
-def _shares(seen: _Seen, law: Laws, noise: float = 1.0) -> NDArray[np.float64] | None:
-    """The probability of each cell of each coordinate under a law; None for a law of another form."""
+def _shares(seen: _Seen, law: Laws, noise: float = 1.0) -> NDArray[np.float64]:
+    """The probability of each cell of each coordinate under a law; 0 for a law of another form."""
     parts = _parts(_given(law, seen.setting, noise), joint=len(seen.where) == 1)
     if len(parts) != len(seen.where):
-        return None
+        return np.zeros(seen.counts.shape)
     rows: dict[tuple[int, int], NDArray[np.float64]] = {}
     for part, where in zip(parts, seen.where, strict=True):
         if (id(part), id(where)) not in rows:
@@ -168,8 +169,6 @@ def _likely(seen: list[_Seen], law: Laws, noise: float = 1.0) -> bool:
     alarm = _ALARM_CELLS / (len(_LOOKS) * sum(8 * one.counts.size for one in seen))
     for one in seen:
         shares = _shares(one, law, noise)
-        if shares is None:
-            return False
         # Each coordinate, and all together.
         count, share = np.vstack([one.counts, one.counts.sum(axis=0)]), np.vstack([shares, shares.mean(axis=0)])
         n = count.sum(axis=1, keepdims=True)
@@ -180,13 +179,7 @@ def _likely(seen: list[_Seen], law: Laws, noise: float = 1.0) -> bool:
 
 def _fit(seen: list[_Seen], law: Laws, noise: float = 1.0) -> float:
     """The log-likelihood of the counts under a law."""
-    total = 0.0
-    for one in seen:
-        shares = _shares(one, law, noise)
-        if shares is None:
-            return -math.inf
-        total += float((one.counts * np.log(np.maximum(shares, 1e-300))).sum())
-    return total
+    return sum(float((one.counts * np.log(np.maximum(_shares(one, law, noise), 1e-300))).sum()) for one in seen)
 
 
 def _refuted(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> bool:
@@ -217,7 +210,7 @@ def _rounded(seen: _Seen) -> bool:
 def _together(seen: list[_Seen], right: Laws) -> str:
     """What moves together and should not: coordinates, or runs that follow each other."""
     rng = np.random.default_rng(_SEED)
-    alarm = _ALARM_TOGETHER / (3 * len(_LOOKS) * len(seen))
+    alarm = _ALARM_TOGETHER / (6 * len(_LOOKS) * len(seen))
 
     def odd(agree: NDArray[Any], n: int, expected: Any) -> bool:
         # One half under the right law. Nor may it follow from answers that are off in themselves.
@@ -225,13 +218,9 @@ def _together(seen: list[_Seen], right: Laws) -> str:
         return bool(tails.min() * tails.size < alarm)
 
     for one in seen:
-        shares = _shares(one, right)
-        assert shares is not None
-        column = np.arange(len(one.where))
-        at = (shares.cumsum(axis=1) - shares)[column, one.places] + shares[column, one.places] * rng.random(
-            one.places.shape
-        )
-        up = (at > 0.5).astype(float)
+        shares, cells = _shares(one, right), (np.arange(len(one.where)), one.places)
+        start = shares.cumsum(axis=1) - shares
+        up = (start[cells] + shares[cells] * rng.random(one.places.shape) > 0.5).astype(float)
         n, d = up.shape
         rate = up.mean(axis=0)
         chance = np.outer(rate, rate) + np.outer(1 - rate, 1 - rate)
@@ -245,75 +234,60 @@ def _together(seen: list[_Seen], right: Laws) -> str:
     return ""
 
 
-def _finding(seen: list[_Seen], law: Laws, neighbours: Sequence[tuple[int, int]]) -> str:
+def _finding(seen: list[_Seen], law: Laws, neighbours: Iterable[tuple[int, int]]) -> str:
     """What came: a proof that it is not private enough, or the cells that fit worst."""
-    for i, j in neighbours:
-        one, other = seen[i], seen[j]
-        scores = [_scores(mine, one, other, law) for mine in (one, other)]
-        epsilon = float(one.setting["epsilon"])
+    for pair in neighbours:
+        one, other = (seen[i] for i in pair)
+        first, epsilon = next(iter(one.setting)), float(one.setting["epsilon"])
+        scores, scores_neighbour = (_scores(mine, (one.setting, other.setting), law) for mine in (one, other))
         found = samples.epsilon_lower_bound_from_scores(
-            scores[0],
-            scores_neighbour=scores[1],
+            scores,
+            scores_neighbour=scores_neighbour,
             delta=float(one.setting.get("delta", 0.0)),
             confidence=0.99,
             rng=np.random.default_rng(_SEED),
         ).epsilon_at_least
         if found > epsilon:
-            first = next(iter(one.setting))
             here, there = (shown(mine.setting[first], width=26) for mine in (one, other))
             proof = f"its outputs on {here} and {there} show ε ≥ {found:.3g}"
             return f"is not private enough: {proof}, and {epsilon:g} is allowed."
     for one in filter(_constant, seen):
         return f"returned {shown(one.outputs[0])} in each of {len(one.outputs)} runs at {spoken(one.setting)}."
-    _, text = min((_worst(one, law) for one in seen), key=lambda pair: pair[0])
-    return f"does not follow the law asked for: {text}."
+    return f"does not follow the law asked for: {min(_worst(one, law) for one in seen)[1]}."
 
 
 def _constant(seen: _Seen) -> bool:
-    """Whether all outputs agree, where the right ones would not."""
     return all(output == seen.outputs[0] for output in seen.outputs)
 
 
-def _scores(mine: _Seen, one: _Seen, other: _Seen, law: Laws) -> NDArray[np.float64]:
+def _scores(seen: _Seen, pair: tuple[Setting, Setting], law: Laws) -> NDArray[np.float64]:
     """A number for each output that tells two settings apart: its size, or for labels the ratio of probabilities."""
-    if len(mine.where) == 1 and isinstance(mine.where[0], tuple):
-        tables = [_parts(_given(law, which.setting), joint=True)[0].outcomes or {} for which in (one, other)]
-        ratio = {k: math.log((tables[0].get(k, 0.0) + 1e-9) / (tables[1].get(k, 0.0) + 1e-9)) for k in mine.outputs}
-        return np.array([ratio[k] for k in mine.outputs])
-    return np.array(mine.outputs, dtype=float).reshape(len(mine.outputs), -1).sum(axis=1)
+    if len(seen.where) == 1 and isinstance(seen.where[0], tuple):
+        here, there = (_parts(_given(law, setting), joint=True)[0].outcomes or {} for setting in pair)
+        ratio = {k: math.log((here.get(k, 0.0) + 1e-9) / (there.get(k, 0.0) + 1e-9)) for k in set(seen.outputs)}
+        return np.array([ratio[k] for k in seen.outputs])
+    return np.array([np.sum(output) for output in seen.outputs], dtype=float)
 
 
 def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
     """The most unlikely count at a setting: its probability, and a sentence."""
-    shares, n = _shares(seen, law), len(seen.outputs)
-    assert shares is not None
-    labels = isinstance(seen.where[0], tuple)
-    count, share = (
-        (seen.counts, shares) if labels else (seen.counts.cumsum(axis=1)[:, :-1], shares.cumsum(axis=1)[:, :-1])
-    )
+    count, share, n = seen.counts, _shares(seen, law), len(seen.outputs)
+    events = [(*(f"the outcome {shown(w)}" for w in where), "what is impossible") for where in seen.where]
+    if not isinstance(seen.where[0], tuple):
+        count, share = (cells.cumsum(axis=1)[:, :-1] for cells in (count, share))
+        events = [tuple(f"outcomes up to {edge:.4g}" for edge in where) for where in seen.where]
     tails = _tails(count, n, share)
     i, k = map(int, np.unravel_index(tails.argmin(), tails.shape))
-    where = seen.where[i]
-    event = (
-        f"outcomes up to {where[k]:.4g}"
-        if not labels
-        else f"the outcome {shown(where[k])}"
-        if k < len(where)
-        else ("outcomes that are impossible")
-    )
-    at = f"entry {i}, " if len(seen.where) > 1 else ""
+    came = f"{events[i][k]} came in {100 * count[i, k] / n:.3g} % of {n} runs"
     way = "too often" if count[i, k] > n * share[i, k] else "too rarely"
-    return float(
-        tails[i, k]
-    ), f"at {spoken(seen.setting)}, {at}{event} came in {100 * count[i, k] / n:.3g} % of {n} runs, {way}"
+    entry = f"entry {i}, " if len(seen.where) > 1 else ""
+    return float(tails[i, k]), f"at {spoken(seen.setting)}, {entry}{came}, {way}"
 
 
 def _clear(seen: list[_Seen], mistakes: Sequence[Mistake]) -> bool:
     """Whether no two mistakes fit nearly as well, so that more outputs would tell which it is."""
-    best, second = sorted([-math.inf, -math.inf, *(_fit(seen, m.wrong) for m in mistakes if _likely(seen, m.wrong))])[
-        -2:
-    ][::-1]
-    return best == -math.inf or best - second > 7
+    fits = sorted((_fit(seen, m.wrong) for m in mistakes if _likely(seen, m.wrong)), reverse=True)
+    return len(fits) < 2 or fits[0] - fits[1] > 7
 
 
 def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> str:

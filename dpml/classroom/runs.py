@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import copy
-import io
 import math
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
+from dpml.classroom.calls import quiet
 from dpml.classroom.comparison import identical, unwrap
 from dpml.classroom.verdict import NotYet, explained, kind, not_written, refuse_unwritten, shown
 
 Outcomes = list[Any]  # floats, or hashable discrete outcomes
-
-
-@contextmanager
-def quiet() -> Iterator[io.StringIO]:
-    """Runs student code without its prints and warnings; what it prints is kept in the yielded buffer."""
-    printed = io.StringIO()
-    with warnings.catch_warnings(), redirect_stdout(printed):
-        warnings.simplefilter("ignore")
-        yield printed
 
 
 def call(f: Callable[..., Any], *args: Any, name: str) -> Any:

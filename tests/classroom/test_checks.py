@@ -113,7 +113,8 @@ def test_checks_import_neither_torch_nor_a_room_but_the_statistics_of_audits() -
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (0.7, "by less than a tenth"),
+        (0.7, "more digits instead of a rounded number"),
+        (0.73, "by less than a tenth"),
         (1.0, "too large, by less than a factor of two"),
         (0.2, "too small, by less than a factor of ten"),
         (50, "by a factor of ten or more"),

@@ -24,8 +24,8 @@ from scipy.special import ndtr
 
 from dpml import mechanisms
 from dpml.classroom import checks, verdict
+from dpml.classroom.calls import quiet
 from dpml.classroom.checks import Mistake
-from dpml.classroom.runs import quiet
 from dpml.lessons._mechanisms import both
 
 # ---- Clipping, and what is taken for it: shared by items 1, 5 and 6 of chapter 05 ----

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from dpml.classroom import checks, verdict
+from dpml.classroom.calls import quiet
 from dpml.classroom.checks import Mistake
 from dpml.classroom.comparison import as_finite, unwrap
-from dpml.classroom.runs import quiet
 from dpml.pate.sparse_vector import privacy
 from dpml.pate.sparse_vector.outcomes import outcome_log_probability
 
