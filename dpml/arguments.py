@@ -17,18 +17,21 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Numbers = TypeVar("Numbers", "float", "NDArray[np.float64]")
+
 __all__ = [
     "array",
     "as_array",
     "bits",
     "choice",
+    "finite",
     "function",
     "generator",
     "integer",
@@ -160,6 +163,17 @@ def generator(name: str, rng: Any) -> np.random.Generator:
     if not isinstance(rng, np.random.Generator):
         _refuse(name, "a numpy.random.Generator, for example numpy.random.default_rng(0)", rng)
     return rng
+
+
+def finite(name: str, value: Any, result: Numbers, what: str = "the result") -> Numbers:
+    """Return `result`, number or array, if it is finite: the argument `name` must keep `what` within the floats.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not np.isfinite(result).all():
+        raise ValueError(f"{name} must keep {what} within the range of floats, got {_show(value)}")
+    return result
 
 
 def function(name: str, value: Any) -> None:

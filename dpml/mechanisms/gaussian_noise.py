@@ -61,9 +61,7 @@ def gaussian(value: ArrayLike, *, sigma: float, rng: np.random.Generator) -> NDA
     rng = arguments.generator("rng", rng)
     with np.errstate(over="ignore"):
         noisy = answer + rng.normal(0.0, sigma, answer.shape)
-    if not np.isfinite(noisy).all():
-        raise ValueError(f"sigma must keep value plus noise within the range of floats, got {sigma!r}")
-    return noisy[()]
+    return arguments.finite("sigma", sigma, noisy, "value plus noise")[()]
 
 
 def gaussian_density(y: ArrayLike, *, center: float, sigma: float) -> NDArray[np.float64]:

@@ -57,9 +57,7 @@ def laplace(value: ArrayLike, *, scale: float, rng: np.random.Generator) -> NDAr
     rng = arguments.generator("rng", rng)
     with np.errstate(over="ignore"):
         noisy = answer + rng.laplace(0.0, scale, answer.shape)
-    if not np.isfinite(noisy).all():
-        raise ValueError(f"scale must keep value plus noise within the range of floats, got {scale!r}")
-    return noisy[()]
+    return arguments.finite("scale", scale, noisy, "value plus noise")[()]
 
 
 def laplace_density(y: ArrayLike, *, center: float, scale: float) -> NDArray[np.float64]:

@@ -11,8 +11,6 @@ from dpml import arguments
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-_MOST = 2.0**53  # beyond, a float no longer tells a count from the next
-
 
 def histograms(name: str, counts: ArrayLike) -> NDArray[np.float64]:
     """Return the votes as floats, [classes] or [queries, classes], each a whole number >= 0.
@@ -22,17 +20,23 @@ def histograms(name: str, counts: ArrayLike) -> NDArray[np.float64]:
     Raises:
         ValueError: for another shape, fewer than two classes, a negative or broken count, or anything not numeric.
     """
-    votes = arguments.array(name, counts, low=0.0, high=_MOST)
-    if votes.ndim not in {1, 2}:
-        raise ValueError(
-            f"{name} must be an array [classes] or [queries, classes], got an array of shape {votes.shape}"
-        )
-    if votes.shape[-1] < 2:
-        raise ValueError(f"{name} must have at least two classes, got an array of shape {votes.shape}")
-    if not (votes == np.floor(votes)).all():
-        broken = votes[votes != np.floor(votes)].flat[0]
-        raise ValueError(f"{name} must be an array of whole numbers of votes, got an element {broken.item()!r}")
+    votes = arguments.whole_numbers(name, counts)
+    if votes.ndim not in {1, 2} or votes.shape[-1] < 2:
+        allowed = "an array [classes] or [queries, classes], at least two classes"
+        raise ValueError(f"{name} must be {allowed}, got an array of shape {votes.shape}")
     return votes
+
+
+def cast_votes(counts: ArrayLike) -> NDArray[np.int64]:
+    """Return `counts` as an integer array [classes] or [queries, classes]; without a vote there is no winner.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    votes = histograms("counts", counts)
+    if not votes.any(axis=-1).all():
+        raise ValueError("counts must hold at least one vote for each query, got a row of zeros")
+    return votes.astype(np.int64)
 
 
 def gaps(votes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -33,7 +33,8 @@ from dpml import arguments
 from dpml.accounting import orders
 from dpml.accounting.guarantee import Guarantee
 from dpml.pate._counts import histograms
-from dpml.pate._vote_moments import confident_divergences, gnmax_divergences, laplace_log_moments, laplace_log_upset
+from dpml.pate.gaussian_votes import confident_rdp_data_dependent, gnmax_rdp_data_dependent
+from dpml.pate.laplace_votes import laplace_moment_data_dependent
 from dpml.pate.student import confident_student, gnmax_student, laplace_student
 
 if TYPE_CHECKING:
@@ -106,11 +107,9 @@ def laplace_student_data_dependent(counts: ArrayLike, *, scale: float, delta: fl
     """
     votes, times, queries = _tally(counts)
     worst = laplace_student(queries=queries, scale=scale, delta=delta)
-    log_q, index = np.unique(laplace_log_upset(votes, float(scale)), return_inverse=True)
-    weights = np.bincount(index.reshape(-1), weights=times, minlength=log_q.size)
 
     def moment(lam: Array) -> Array:
-        return np.asarray(weights @ laplace_log_moments(log_q[:, None], lam[None, :], float(scale)), dtype=np.float64)
+        return np.asarray(times @ laplace_moment_data_dependent(votes, lam=lam, scale=scale))
 
     return _best(moment, worst, 2.0 / scale * math.sqrt(queries))
 
@@ -130,7 +129,7 @@ def gnmax_student_data_dependent(counts: ArrayLike, *, sigma: float, delta: floa
     worst = gnmax_student(queries=queries, sigma=sigma, delta=delta)
 
     def moment(lam: Array) -> Array:
-        return np.asarray(lam * (times @ gnmax_divergences(votes, 1.0 + lam[None, :], float(sigma))), dtype=np.float64)
+        return np.asarray(lam * (times @ gnmax_rdp_data_dependent(votes, order=1.0 + lam, sigma=sigma)))
 
     return _best(moment, worst, math.sqrt(2.0 * queries) / sigma)
 
@@ -157,8 +156,8 @@ def confident_student_data_dependent(
     )
 
     def moment(lam: Array) -> Array:
-        every = confident_divergences(votes, 1.0 + lam[None, :], threshold, float(sigma_threshold), float(sigma))
-        return np.asarray(lam * (times @ every), dtype=np.float64)
+        of = {"threshold": threshold, "sigma_threshold": sigma_threshold, "sigma": sigma}
+        return np.asarray(lam * (times @ confident_rdp_data_dependent(votes, order=1.0 + lam, **of)))
 
     return _best(moment, worst, math.hypot(1.0 / sigma_threshold, math.sqrt(2.0) / sigma) * math.sqrt(queries))
 

@@ -35,78 +35,24 @@ No bound uses what came out, only the votes.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import log_ndtr
 
-from dpml import arguments
-from dpml.pate._counts import histograms
-from dpml.pate._vote_moments import confident_divergences, gnmax_divergences, gnmax_log_upset, over
+from dpml import arguments, numerics
+from dpml.pate._counts import gaps, histograms
+from dpml.pate.laplace_votes import _log_of_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "confident_rdp",
-    "confident_rdp_data_dependent",
-    "gnmax_rdp",
-    "gnmax_rdp_data_dependent",
-    "gnmax_upset_bound",
-]
+__all__ = ["confident_rdp_data_dependent", "gnmax_rdp_data_dependent"]
 
-
-def gnmax_rdp(order: ArrayLike, *, sigma: float) -> Array:
-    """Return order/sigma^2, the Rényi divergence of one `gnmax` query, in the shape of `order`; `sigma` is in votes.
-
-    It holds for all votes. Neighbours: one record is replaced, which moves one vote; or one is added or removed and
-    its shard does not depend on the others.
-
-    Raises:
-        ValueError: if an order is not in (1, inf), sigma not in (0, inf), or the result exceeds the range of floats.
-
-    Source: Papernot et al., "Scalable private learning with PATE", ICLR 2018, Proposition 8.
-    """
-    orders = arguments.array("order", order, low=1.0, low_open=True)
-    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    return _finite(over(orders, sigma), "sigma", sigma)
-
-
-def confident_rdp(order: ArrayLike, *, sigma_threshold: float, sigma: float) -> Array:
-    """Return the Rényi divergence of one question to `confident_gnmax` that may be answered, in the shape of `order`.
-
-    It is order (1/(2 sigma_threshold^2) + 1/sigma^2), for all votes. Neighbours as in `gnmax_rdp`.
-
-    Raises:
-        ValueError: if an order is not in (1, inf), sigma_threshold or sigma not in (0, inf), or the result exceeds the
-            range of floats.
-
-    Source: Papernot et al., "Scalable private learning with PATE", ICLR 2018, section 4.2.
-    """
-    orders = arguments.array("order", order, low=1.0, low_open=True)
-    test = arguments.real("sigma_threshold", sigma_threshold, 0.0, low_open=True)
-    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    asked = _finite(over(orders, test) / 2.0, "sigma_threshold", test)
-    return _finite(asked + _finite(over(orders, sigma), "sigma", sigma), "sigma", sigma)
-
-
-def gnmax_upset_bound(counts: ArrayLike, *, sigma: float) -> Array:
-    """Return the bound q of the Lemma on the probability that the leader loses, one for each query.
-
-    For one histogram a number, for many an array [queries]. At most 1 - 1/classes, since the leader never wins less
-    often than another class.
-
-    Raises:
-        ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
-            classes, or sigma not in (0, inf).
-
-    Source: Papernot et al., "Scalable private learning with PATE", ICLR 2018, Proposition 7.
-    """
-    votes = histograms("counts", counts)
-    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    with np.errstate(under="ignore"):
-        return np.exp(gnmax_log_upset(votes, sigma))[()]
+_LEAST_LOG_Q = -1e15  # a larger q is always allowed, and this one costs nothing that a float could show
 
 
 def gnmax_rdp_data_dependent(counts: ArrayLike, *, order: ArrayLike, sigma: float) -> Array:
@@ -114,7 +60,8 @@ def gnmax_rdp_data_dependent(counts: ArrayLike, *, order: ArrayLike, sigma: floa
 
     The shape is that of the queries (none for one histogram) followed by that of `order`. Where a condition of Theorem
     2 fails, Theorem 1 alone is used: the result is never NaN. Private information: it tells about the votes.
-    Neighbours as in `gnmax_rdp`.
+    Neighbours: one record is replaced, which moves one vote; or one is added or removed and its shard does not depend
+    on the others.
 
     Raises:
         ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
@@ -125,8 +72,9 @@ def gnmax_rdp_data_dependent(counts: ArrayLike, *, order: ArrayLike, sigma: floa
     votes = histograms("counts", counts)
     orders = arguments.array("order", order, low=1.0, low_open=True)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    values = gnmax_divergences(np.atleast_2d(votes), orders.reshape(1, -1), sigma)
-    return _finite(values.reshape(votes.shape[:-1] + orders.shape), "sigma", sigma)
+    log_q = _log_upset(_behind(votes), sigma)
+    values = _gnmax_bounds(log_q.reshape(-1, 1), orders.reshape(1, -1), sigma)
+    return arguments.finite("sigma", sigma, values).reshape(log_q.shape + orders.shape)[()]
 
 
 def confident_rdp_data_dependent(
@@ -134,8 +82,9 @@ def confident_rdp_data_dependent(
 ) -> Array:
     """Return a bound on the Rényi divergence of each question to `confident_gnmax`, for these votes.
 
-    Shapes and caution as in `gnmax_rdp_data_dependent`; `threshold` is in votes. Whether the question is answered does
-    not enter: a question that all but surely stays unanswered, or all but surely gets one answer, costs almost nothing.
+    Shapes and caution as in `gnmax_rdp_data_dependent`; `threshold` is in votes. The test and the vote are bounded one
+    by one, or both as one mechanism, whichever is smaller. Whether the question is answered does not enter: a question
+    that all but surely stays unanswered, or all but surely gets one answer, costs almost nothing.
 
     Raises:
         ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
@@ -150,11 +99,65 @@ def confident_rdp_data_dependent(
     threshold = arguments.real("threshold", threshold)
     test = arguments.real("sigma_threshold", sigma_threshold, 0.0, low_open=True)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    values = confident_divergences(np.atleast_2d(votes), orders.reshape(1, -1), threshold, test, sigma)
-    return _finite(values.reshape(votes.shape[:-1] + orders.shape), "sigma", sigma)
+    with np.errstate(over="ignore"):
+        margin = np.clip((votes.max(axis=-1) - threshold) / test, -1e100, 1e100)
+    log_answer, log_silence = log_ndtr(margin), log_ndtr(-margin)
+    log_q = _log_upset(_behind(votes), sigma)
+    asked, answered = _over(orders, test).ravel() / 2.0, _over(orders, sigma).ravel()
+    both = 1.0 / (0.5 / _squared(test) + 1.0 / _squared(sigma))
+
+    def smaller(log_q: Array, base: Array, variance: float) -> Array:
+        return _smaller_bound(log_q.reshape(-1, 1), orders.reshape(1, -1), base, variance)
+
+    one_by_one = smaller(np.minimum(log_answer, log_silence), asked, 2.0 * _squared(test))
+    one_by_one = one_by_one + smaller(log_q, answered, _squared(sigma))
+    log_unlikely = np.minimum(log_answer, np.logaddexp(log_silence, log_answer + log_q))
+    values = np.minimum(one_by_one, smaller(log_unlikely, asked + answered, both))
+    return arguments.finite("sigma", sigma, values).reshape(votes.shape[:-1] + orders.shape)[()]
 
 
-def _finite(values: Array, name: str, argument: float) -> Array:
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} must keep the result within the range of floats, got {argument!r}")
-    return values[()]
+def _behind(votes: Array) -> Array:
+    """How many votes each class but the leader is behind, rising; of several leaders that tie, one is left out."""
+    return np.asarray(np.sort(gaps(votes), axis=-1)[..., 1:], dtype=np.float64)
+
+
+def _log_upset(behind: Array, sigma: float) -> Array:
+    """The logarithm of the Lemma's q, which does not underflow, from the gaps of all classes but the leader."""
+    with np.errstate(over="ignore"):
+        log_terms = log_ndtr(-np.minimum(behind / math.sqrt(2.0) / sigma, 1e100))
+    log_q = np.logaddexp.reduce(log_terms, axis=-1)
+    return np.asarray(np.minimum(log_q, -math.log1p(1.0 / behind.shape[-1])), dtype=np.float64)
+
+
+def _gnmax_bounds(log_q: Array, order: Array, sigma: float) -> Array:
+    """The smaller of the two bounds, from the logarithms of q; both arguments broadcast."""
+    return _smaller_bound(log_q, order, _over(order, sigma), _squared(sigma))
+
+
+def _smaller_bound(log_q: Array, order: Array, base: Array, variance: float) -> Array:
+    """Theorem 2 with divergence order/variance for all votes, and `base`, Theorem 1, where it is smaller or alone."""
+    log_q = np.maximum(np.minimum(log_q, 0.0), _LEAST_LOG_Q)
+    mu = np.sqrt(-log_q * variance)  # the order mu_2; mu_1 is one more
+    loss = mu / variance
+    usable = (mu > 1.0) & (-log_q > loss)
+    m = np.where(usable, mu, 2.0)
+    growing = log_q <= (m - 1.0) * loss - m * (np.log1p(1.0 / m) - np.log1p(-1.0 / m))
+    usable &= growing
+    lq, e2 = np.where(usable, log_q, -2.0), np.where(usable, loss, 0.0)
+    m = np.where(usable, mu, 2.0)
+    log_rest = numerics.log1mexp(lq)
+    log_a = log_rest - numerics.log1mexp((lq + e2) * (1.0 - 1.0 / m))
+    log_b = e2 + np.where(usable, 1.0 / variance, 0.0) - lq / m
+    lam = order - 1.0
+    with np.errstate(over="ignore"):
+        theorem_2 = _log_of_sum(log_rest + lam * log_a, lq + lam * log_b) / lam
+    return np.where(usable & (order <= mu + 1.0), np.minimum(base, theorem_2), base)
+
+
+def _squared(sigma: float) -> float:
+    return min(max(sigma * sigma, 1e-300), 1e300)
+
+
+def _over(order: Array, sigma: float) -> Array:
+    with np.errstate(over="ignore"):
+        return order / sigma / sigma

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpml import arguments
-from dpml.pate import _stability_input
+from dpml.pate._counts import cast_votes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -72,7 +72,7 @@ def distance_to_instability(counts: ArrayLike) -> NDArray[np.int64]:
 
     Counterexample: `tests/pate/test_stability.py::test_a_wrong_distance_breaks_the_promise`.
     """
-    votes = _stability_input.vote_counts(counts)
+    votes = cast_votes(counts)
     winner = votes.argmax(axis=-1)[..., None]
     gap = np.take_along_axis(votes, winner, axis=-1) - votes
     label = np.arange(votes.shape[-1])

@@ -34,13 +34,13 @@ drawn from *these* votes; the outputs of a neighbour have a bound of their own.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpml import arguments
-from dpml.pate._counts import histograms
-from dpml.pate._vote_moments import laplace_any_votes, laplace_log_moments, laplace_log_upset
+from dpml.pate._counts import gaps, histograms
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 __all__ = [
     "laplace_moment",
     "laplace_moment_data_dependent",
-    "laplace_upset_bound",
     "laplace_vote_epsilon",
     "laplace_vote_scale",
 ]
@@ -94,25 +93,6 @@ def laplace_vote_scale(*, epsilon: float) -> float:
     return 2.0 / arguments.real("epsilon", epsilon, _LEAST_SCALE)
 
 
-def laplace_upset_bound(counts: ArrayLike, *, scale: float) -> Array:
-    """Return the bound q of the Lemma on the probability that the leader loses, one for each query.
-
-    For one histogram a number, for many an array [queries]. At most 1 - 1/classes, since the leader never wins less
-    often than another class. `argmax_probabilities` gives the exact probability, which is a little smaller.
-
-    Raises:
-        ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
-            classes, scale not in (0, inf), or so small that 2/scale exceeds the range of floats.
-
-    Source: Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR
-    2017, Lemma 4.
-    """
-    votes = histograms("counts", counts)
-    scale = arguments.real("scale", scale, _LEAST_SCALE)
-    with np.errstate(under="ignore"):
-        return np.exp(laplace_log_upset(votes, scale))[()]
-
-
 def laplace_moment(lam: ArrayLike, *, scale: float) -> Array:
     r"""Return $2\lambda(\lambda+1)/b^2$, the bound of Theorem 1 on the log-moment of one query, in the shape of `lam`.
 
@@ -128,7 +108,7 @@ def laplace_moment(lam: ArrayLike, *, scale: float) -> Array:
     """
     lams = arguments.array("lam", lam, low=0.0, low_open=True)
     scale = arguments.real("scale", scale, _LEAST_SCALE)
-    return _finite(laplace_any_votes(lams, scale), scale)
+    return arguments.finite("scale", scale, _any_votes(lams, scale))[()]
 
 
 def laplace_moment_data_dependent(counts: ArrayLike, *, lam: ArrayLike, scale: float) -> Array:
@@ -148,12 +128,42 @@ def laplace_moment_data_dependent(counts: ArrayLike, *, lam: ArrayLike, scale: f
     votes = histograms("counts", counts)
     lams = arguments.array("lam", lam, low=0.0, low_open=True)
     scale = arguments.real("scale", scale, _LEAST_SCALE)
-    log_q = laplace_log_upset(votes, scale)
-    values = laplace_log_moments(log_q.reshape(-1, 1), lams.reshape(1, -1), scale)
-    return _finite(values.reshape(log_q.shape + lams.shape), scale)
+    log_q = _log_upset(votes, scale)
+    values = _log_moments(log_q.reshape(-1, 1), lams.reshape(1, -1), scale)
+    return arguments.finite("scale", scale, values).reshape(log_q.shape + lams.shape)[()]
 
 
-def _finite(values: Array, scale: float) -> Array:
-    if not np.isfinite(values).all():
-        raise ValueError(f"scale must keep the result within the range of floats, got {scale!r}")
-    return values[()]
+def _log_upset(votes: Array, scale: float) -> Array:
+    """The logarithm of the Lemma's q, which does not underflow. The votes are checked already."""
+    with np.errstate(over="ignore"):
+        gap = np.sort(gaps(votes), axis=-1)[..., 1:] / scale  # the leader is left out, and of several that tie, one
+    gap = np.minimum(gap, 1e300)
+    log_terms = np.log((2.0 + gap) / 4.0) - gap
+    log_q = np.logaddexp.reduce(log_terms, axis=-1)
+    return np.asarray(np.minimum(log_q, math.log1p(-1.0 / votes.shape[-1])), dtype=np.float64)
+
+
+def _log_moments(log_q: Array, lam: Array, scale: float) -> Array:
+    """The smaller of the two bounds; `log_q` and `lam` broadcast."""
+    loss = 2.0 / scale
+    base = _any_votes(lam, scale)
+    holds = log_q < -np.logaddexp(0.0, loss)
+    safe = np.where(holds, log_q, -np.logaddexp(0.0, loss) - 1.0)
+    with np.errstate(under="ignore", over="ignore", divide="ignore"):
+        stay = (lam + 1.0) * np.log1p(-np.exp(safe)) - lam * np.log1p(-np.exp(safe + loss))
+        leave = safe + loss * lam
+    return np.where(holds, np.minimum(base, _log_of_sum(stay, leave)), base)
+
+
+def _any_votes(lam: Array, scale: float) -> Array:
+    with np.errstate(over="ignore"):
+        return 2.0 * (lam / scale) * ((lam + 1.0) / scale)
+
+
+def _log_of_sum(stay: Array, leave: Array) -> Array:
+    """log(e^stay + e^leave) >= 0, without cancellation where `stay` is near 0 and e^leave small."""
+    small = (np.abs(stay) < 0.5) & (leave < 0.0)
+    with np.errstate(under="ignore"):
+        near = np.log1p(np.expm1(np.where(small, stay, 0.0)) + np.exp(np.where(small, leave, -1.0)))
+        value = np.where(small, near, np.logaddexp(stay, leave))
+    return np.maximum(0.0, value)  # a Rényi divergence is never negative: only rounding falls below

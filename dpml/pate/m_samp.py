@@ -60,9 +60,8 @@ import numpy as np
 from scipy.special import betainc, gammaln
 
 from dpml import arguments
-from dpml.accounting.guarantee import Guarantee
-from dpml.pate import _model_answers, _stability_input
-from dpml.pate.m_stab import FAIL, release_probability, stability_test
+from dpml.pate._counts import cast_votes
+from dpml.pate.m_stab import FAIL, budget, release_probability, stability_test
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -71,7 +70,6 @@ __all__ = [
     "SamplingPlan",
     "SubsampleVotes",
     "m_samp",
-    "m_samp_privacy",
     "m_samp_release_probability",
     "overuse_probability",
     "sampling_plan",
@@ -145,8 +143,8 @@ def overuse_probability(*, n: int, q: float, n_models: int) -> float:
     Source: the lecture, slide "Privacy of M_samp", with the tail itself in place of Hoeffding's bound.
     """
     n = arguments.integer("n", n, 1, 2**53)
-    q, n_models = _stability_input.sizes(q, n_models)
-    most = _stability_input.limit(q, n_models)
+    q, n_models = _sizes(q, n_models)
+    most = _limit(q, n_models)
     return 0.0 if most >= n_models else min(1.0, n * float(betainc(most + 1, n_models - most, q)))
 
 
@@ -174,8 +172,8 @@ def scaled_distance(counts: ArrayLike, *, q: float, n_models: int) -> NDArray[np
 
     Source: the lecture, slide "Privacy via Subsample and Aggregate", step 4.
     """
-    q, n_models = _stability_input.sizes(q, n_models)
-    top = np.partition(_stability_input.vote_counts(counts), -2, axis=-1)
+    q, n_models = _sizes(q, n_models)
+    top = np.partition(cast_votes(counts), -2, axis=-1)
     distance: NDArray[np.float64] = (top[..., -1] - top[..., -2]) / (4.0 * q * n_models) - 1.0
     return distance
 
@@ -204,8 +202,8 @@ def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float
     Counterexample: `tests/pate/test_sampled.py::test_the_repaired_utility_theorem`.
     """
     agreement = arguments.probability("agreement", agreement)
-    epsilon, delta = _stability_input.budget(epsilon, delta)
-    q, n_models = _stability_input.sizes(q, n_models, most=10**8)
+    epsilon, delta = budget(epsilon, delta)
+    q, n_models = _sizes(q, n_models, most=10**8)
     spread = 40.0 * math.sqrt(n_models) + 1.0  # by Hoeffding the rest has probability below e^-3200
     low, high = max(0, int(agreement * n_models - spread)), min(n_models, int(agreement * n_models + spread))
     votes = np.arange(max(low, n_models // 2 + 1), high + 1)
@@ -240,16 +238,16 @@ def subsample_votes(
     Source: the lecture, slide "Privacy via Subsample and Aggregate", steps 2 to 4.
     """
     n = arguments.integer("n", n, 1, 2**53)
-    _model_answers.records(data, n)
+    arguments.records("data", data, n)
     classes, chunk = arguments.integer("classes", classes, 2, 2**31), arguments.integer("chunk", chunk, 1, 2**31)
-    q, n_models = _stability_input.sizes(q, n_models)
-    _stability_input.function("train", train)
+    q, n_models = _sizes(q, n_models)
+    arguments.function("train", train)
     rng = arguments.generator("rng", rng)
     used, shape, total = np.zeros(n, dtype=np.int64), None, None
     for start in range(0, n_models, chunk):
         members = rng.random((min(chunk, n_models - start), n)) < q
         used += members.sum(axis=0)
-        answers = _model_answers.answers(train(data, members), len(members), shape, classes)
+        answers = _answers(train(data, members), len(members), shape, classes)
         shape = answers.shape[1:]
         columns = answers.reshape(len(members), -1)
         offsets = classes * np.arange(columns.shape[1])
@@ -278,8 +276,10 @@ def m_samp(
     for neighbours. `n_models` is by default the lecture's count, `sampling_plan`; any other public one, such as that of
     `sampling_plan_chernoff`, is as private. The answer is a label, or one for each query if the models answer several.
 
-    Neighbours: one record is replaced. Each query is (epsilon, delta/2)-differentially private, and several queries
-    compose, although they share the parts. Nothing is drawn for privacy before all answers are there and in order.
+    Neighbours: one record is replaced. Each query is (epsilon, delta/2)-differentially private, as one of M_stab
+    (`dpml.pate.m_stab.m_stab_privacy`), and several compose, although they share the parts. Given the coins it is
+    tight: let a record be in exactly 2 q n_models parts and decide them all. Nothing is drawn for privacy before all
+    answers are there and in order.
 
     Raises:
         ValueError: if data does not hold n records, or for an argument that `sampling_plan` or `subsample_votes`
@@ -292,23 +292,8 @@ def m_samp(
     votes = subsample_votes(data, n=n, classes=classes, q=plan.q, n_models=models, train=train, rng=rng, chunk=chunk)
     distance = scaled_distance(votes.counts, q=plan.q, n_models=models)
     passed = stability_test(distance, epsilon=epsilon, delta=delta, rng=rng)
-    passed = passed & (votes.most_used <= _stability_input.limit(plan.q, models))
+    passed = passed & (votes.most_used <= _limit(plan.q, models))
     return np.where(passed, votes.counts.argmax(axis=-1), FAIL)[()]
-
-
-def m_samp_privacy(*, epsilon: float, delta: float) -> Guarantee:
-    """Return the guarantee of one answer of M_samp: (epsilon, delta/2) for replace-one neighbours.
-
-    Given the coins it is tight: let record i be in exactly 2 q n_models parts and decide them all. Averaged over the
-    coins it is an upper bound.
-
-    Raises:
-        ValueError: if epsilon is not in (0, inf) or delta not in (0, 1).
-
-    Source: the theorem at the head of this module. The lecture, slide "Privacy of M_samp", states (epsilon, delta).
-    """
-    epsilon, delta = _stability_input.budget(epsilon, delta)
-    return Guarantee(epsilon, delta=delta / 2, kind="upper bound", adjacency="replace-one")
 
 
 def _binomial(k: NDArray[np.int64], n: int, p: float) -> NDArray[np.float64]:
@@ -321,7 +306,7 @@ def _binomial(k: NDArray[np.int64], n: int, p: float) -> NDArray[np.float64]:
 
 
 def _rate(epsilon: float, delta: float) -> tuple[float, float, float]:
-    epsilon, delta = _stability_input.budget(epsilon, delta)
+    epsilon, delta = budget(epsilon, delta)
     most = -32.0 * math.log(delta)
     if epsilon > most:
         raise ValueError(f"epsilon must be in (0, 32 log(1/delta)] = (0, {most:.6g}], got {epsilon!r}")
@@ -332,3 +317,30 @@ def _plan(q: float, count: float, epsilon: float) -> SamplingPlan:
     if not count <= 2.0**53:
         raise ValueError(f"epsilon must be so large that at most 2^53 models are needed, got {epsilon!r}")
     return SamplingPlan(q, math.ceil(count))
+
+
+def _sizes(q: float, n_models: int, most: int = 2**53) -> tuple[float, int]:
+    """Return both; a record must be in at least one part in the mean."""
+    q = arguments.real("q", q, 0.0, 1.0, low_open=True)
+    count = arguments.integer("n_models", n_models, 1, most)
+    if q * count < 1.0:
+        raise ValueError(f"n_models must be at least 1/q = {1 / q:.6g}, so that a part is used at all, got {count}")
+    return q, count
+
+
+def _limit(q: float, n_models: int) -> int:
+    """The largest number of parts in which a record may be."""
+    return math.floor(2.0 * q * n_models)
+
+
+def _answers(raw: Any, models: int, shape: tuple[int, ...] | None, classes: int) -> NDArray[np.int64]:
+    """What the callback returned, if it is as promised."""
+    found = arguments.as_array(raw)
+    allowed = f"[{models}] or [{models}, queries]" if shape is None else f"{[models, *shape]}, as for the models before"
+    good = found.ndim in (1, 2) and found.shape[0] == models and found.size > 0
+    if not good or (shape is not None and found.shape[1:] != shape):
+        raise ValueError(f"train must return an array of shape {allowed}, got shape {found.shape}")
+    if found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= classes:
+        shown = found.dtype if found.dtype.kind not in "iu" else f"{found.min()} to {found.max()}"
+        raise ValueError(f"train must return whole numbers from 0 to {classes - 1} = classes - 1, got {shown}")
+    return found.astype(np.int64)

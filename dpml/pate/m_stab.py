@@ -41,7 +41,7 @@ import numpy as np
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.pate import _stability_input
+from dpml.pate._counts import cast_votes
 from dpml.pate.instability import distance_to_instability
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def stability_threshold(*, epsilon: float, delta: float) -> float:
 
     Source: the lecture, slide "Privacy via Stability", step 1.
     """
-    epsilon, delta = _stability_input.budget(epsilon, delta)
-    return _in_range(-math.log(delta) / epsilon, epsilon)
+    epsilon, delta = budget(epsilon, delta)
+    return arguments.finite("epsilon", epsilon, -math.log(delta) / epsilon, "log(1/delta) / epsilon")
 
 
 def release_probability(distance: ArrayLike, *, epsilon: float, delta: float) -> NDArray[np.float64]:
@@ -122,7 +122,7 @@ def stability_test(distance: ArrayLike, *, epsilon: float, delta: float, rng: np
 
     Source: the lecture, slide "Privacy via Stability", steps 2 and 3.
     """
-    epsilon, delta = _stability_input.budget(epsilon, delta)
+    epsilon, delta = budget(epsilon, delta)
     distance = arguments.array("distance", distance)
     rng = arguments.generator("rng", rng)
     noise = rng.laplace(0.0, 1.0, distance.shape)
@@ -146,7 +146,7 @@ def m_stab(counts: ArrayLike, *, epsilon: float, delta: float, rng: np.random.Ge
 
     Source: the lecture, slide "Privacy via Stability".
     """
-    votes = _stability_input.vote_counts(counts)
+    votes = cast_votes(counts)
     passed = stability_test(distance_to_instability(votes), epsilon=epsilon, delta=delta, rng=rng)
     return np.where(passed, votes.argmax(axis=-1), FAIL)[()]
 
@@ -162,7 +162,7 @@ def m_stab_privacy(*, epsilon: float, delta: float) -> Guarantee:
 
     Source: the theorem at the head of this module. The lecture, slide "Privacy of M_stab", proves (epsilon, delta).
     """
-    epsilon, delta = _stability_input.budget(epsilon, delta)
+    epsilon, delta = budget(epsilon, delta)
     return Guarantee(epsilon, delta=delta / 2, kind="exact", adjacency="replace-one")
 
 
@@ -175,14 +175,15 @@ def distance_needed(*, epsilon: float, delta: float, beta: float) -> float:
 
     Source: the lecture, slide "Utility of M_stab", which states beta in place of beta/2.
     """
-    epsilon, delta = _stability_input.budget(epsilon, delta)
+    epsilon, delta = budget(epsilon, delta)
     beta = arguments.real("beta", beta, 0.0, 1.0, low_open=True, high_open=True)
-    return _in_range(-(math.log(delta) + math.log(beta)) / epsilon, epsilon)
+    needed = -(math.log(delta) + math.log(beta)) / epsilon
+    return arguments.finite("epsilon", epsilon, needed, "log(1/delta) / epsilon")
 
 
 def _tail(distance: ArrayLike, *, epsilon: float, delta: float, sign: float) -> NDArray[np.float64]:
     """P(Lap(1) > t) or P(Lap(1) <= t), by the sign, at t = log(1/delta) - epsilon * distance."""
-    epsilon, delta = _stability_input.budget(epsilon, delta)
+    epsilon, delta = budget(epsilon, delta)
     d = arguments.array("distance", distance)
     with np.errstate(over="ignore"):
         t = sign * (-math.log(delta) - epsilon * d)
@@ -191,7 +192,13 @@ def _tail(distance: ArrayLike, *, epsilon: float, delta: float, sign: float) -> 
     return result[()]
 
 
-def _in_range(distance: float, epsilon: float) -> float:
-    if math.isinf(distance):
-        raise ValueError(f"epsilon must keep log(1/delta) / epsilon within the range of floats, got {epsilon!r}")
-    return distance
+def budget(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return both as floats: what M_stab and M_samp accept.
+
+    Raises:
+        ValueError: if epsilon is not in (0, inf) or delta not in (0, 1).
+
+    Source: definition.
+    """
+    epsilon = arguments.real("epsilon", epsilon, 0.0, low_open=True)
+    return epsilon, arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)

@@ -45,8 +45,8 @@ import numpy as np
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.pate._counts import gaps, histograms
-from dpml.pate._vote_moments import gnmax_bounds, gnmax_log_q
+from dpml.pate._counts import histograms
+from dpml.pate.gaussian_votes import _behind, _gnmax_bounds, _log_upset
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -111,9 +111,7 @@ def publish_gnmax_cost(
     delta = arguments.real("delta", delta, 0.0, math.exp(-1.0), low_open=True)
     confidence = arguments.real("confidence", confidence, 0.5, 1.0 - delta / 2.0, high_open=True)
     rng = arguments.generator("rng", rng)
-    worst = order / sigma / sigma * len(votes)
-    if not math.isfinite(worst):
-        raise ValueError(f"sigma must keep the result within the range of floats, got {sigma!r}")
+    worst = arguments.finite("sigma", sigma, order / sigma / sigma * len(votes))
     inverse = -math.log(delta)
     growth = epsilon / (2.0 * inverse)  # e^beta - 1
     miss = -math.log(2.0 * (1.0 - confidence))
@@ -130,10 +128,10 @@ def _cost_and_smooth_bound(votes: Array, order: float, sigma: float, beta: float
     if not len(votes):
         return 0.0, 0.0
     table = _steps(order, sigma)
-    behind, times = np.unique(np.sort(gaps(votes), axis=1)[:, 1:], axis=0, return_counts=True)
+    behind, times = np.unique(_behind(votes), axis=0, return_counts=True)
 
     def total(gap: Array) -> float:
-        log_q = gnmax_log_q(gap, sigma)
+        log_q = _log_upset(gap, sigma)
         return float(times @ table[np.searchsorted(_GRID, np.minimum(log_q, 0.0))])
 
     voters = float(votes.sum(axis=1).max())  # the same for all neighbours, and no gap is larger
@@ -151,5 +149,5 @@ def _cost_and_smooth_bound(votes: Array, order: float, sigma: float, beta: float
 @cache
 def _steps(order: float, sigma: float) -> Array:
     """h on the grid: for each log q the largest bound up to there."""
-    bounds = gnmax_bounds(_GRID[:, None], np.array([[order]]), sigma)
+    bounds = _gnmax_bounds(_GRID[:, None], np.array([[order]]), sigma)
     return np.maximum.accumulate(bounds[:, 0])

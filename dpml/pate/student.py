@@ -91,8 +91,7 @@ def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
     scale, delta = float(scale), arguments.probability("delta", delta)
     if queries == 0:
         return _label(0.0, delta)
-    if math.isinf(2.0 * queries * label_epsilon):
-        raise ValueError(f"scale must keep the result within the range of floats, got {scale!r}")
+    arguments.finite("scale", scale, 2.0 * queries * label_epsilon)
     counts = 2 * queries
     epsilon = composition.optimal(epsilon=1.0 / scale, delta=0.0, k=counts, total_delta=delta).epsilon
     if _SCALES[0] <= scale <= _SCALES[1] and _LEAST_DELTA <= delta < 1.0:

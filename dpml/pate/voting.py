@@ -78,7 +78,7 @@ def gnmax(counts: ArrayLike, *, sigma: float, rng: np.random.Generator) -> int |
     """Return the class with the largest count after Gaussian noise of standard deviation `sigma`, in votes, on each.
 
     Shapes as in `noisy_argmax`. Neighbours: one record moves one vote; the Rényi divergence of a query is at most
-    order/sigma^2 (`dpml.pate.gaussian_votes.gnmax_rdp`).
+    order/sigma^2 (`dpml.pate.gaussian_votes`).
 
     Raises:
         ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
@@ -156,9 +156,7 @@ def argmax_log_probabilities(counts: ArrayLike, *, scale: float) -> Array:
     order = np.argsort(table, axis=1, kind="stable")
     ascending, which = np.unique(np.take_along_axis(table, order, axis=1), axis=0, return_inverse=True)
     with np.errstate(over="ignore"):
-        units = (ascending - ascending[:, -1:]) / scale
-    if not np.isfinite(units).all():
-        raise ValueError(f"scale must keep counts / scale within the range of floats, got {scale!r}")
+        units = arguments.finite("scale", scale, (ascending - ascending[:, -1:]) / scale, "counts / scale")
     sorted_result = _argmax_law.log_law(units)[which.reshape(-1)]
     result = np.empty_like(table)
     np.put_along_axis(result, order, sorted_result, axis=1)

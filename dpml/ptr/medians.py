@@ -149,8 +149,7 @@ def private_median(
 def _range(low: float, high: float) -> tuple[float, float]:
     low = arguments.real("low", low)
     high = arguments.real("high", high, low, low_open=True)
-    if math.isinf(high - low):
-        raise ValueError(f"high must keep high - low within the range of floats, got {high!r}")
+    arguments.finite("high", high, high - low, "high - low")
     return low, high
 
 

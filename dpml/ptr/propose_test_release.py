@@ -71,10 +71,7 @@ def threshold(*, scale: float, delta0: float) -> float:
     """
     scale = arguments.real("scale", scale, 0.0, low_open=True)
     delta0 = arguments.real("delta0", delta0, 0.0, 0.5, low_open=True)
-    value = -scale * math.log(2.0 * delta0) + 0.0
-    if math.isinf(value):
-        raise ValueError(f"scale must keep scale * log(1 / (2 delta0)) within the range of floats, got {scale!r}")
-    return value
+    return arguments.finite("scale", scale, -scale * math.log(2.0 * delta0) + 0.0, "scale * log(1 / (2 delta0))")
 
 
 def pass_probability(margin: float, *, scale: float, delta0: float) -> float:
@@ -140,9 +137,8 @@ def propose_test_release(
     deviation = sigma * (tau if passed else bound)
     with np.errstate(over="ignore", invalid="ignore"):
         value = (robust if passed else plain) + deviation * noise
-    if not np.isfinite(value).all():
-        raise ValueError(f"sigma must keep value plus noise within the range of floats, got deviation {deviation!r}")
-    return Release(value[()], passed, noisy_margin)
+    value = arguments.finite("sigma", sigma, value, "value plus noise")[()]
+    return Release(value, passed, noisy_margin)
 
 
 def _margin(margin: float) -> float:

@@ -11,28 +11,9 @@ from scipy import integrate, stats
 from dpml.pate import voting
 from dpml.pate.laplace_votes import laplace_vote_epsilon, laplace_vote_scale
 from tests.golden import golden
+from tests.pate.votes import histograms, moved
 
 GOLDEN = golden("pate")
-
-
-def histograms(voters, classes):
-    """Every way in which the voters can vote."""
-    if classes == 1:
-        yield (voters,)
-        return
-    for first in range(voters + 1):
-        for rest in histograms(voters - first, classes - 1):
-            yield (first, *rest)
-
-
-def moved(counts):
-    """Every histogram that one replaced record can lead to."""
-    for a, b in itertools.permutations(range(len(counts)), 2):
-        if counts[a] > 0:
-            other = list(counts)
-            other[a] -= 1
-            other[b] += 1
-            yield tuple(other)
 
 
 def worst_loss(voters, classes, scale):
@@ -254,24 +235,3 @@ def test_the_counts_stay_as_they_were(name, dtype):
     MECHANISMS[name](counts, np.random.default_rng(8))
     voting.argmax_probabilities(counts, scale=2.0)
     assert np.array_equal(counts, before)
-
-
-@pytest.mark.parametrize("name", MECHANISMS)
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ([3, -1], r"in \[0, .*got an element -1\.0"),
-        ([3.5, 1], r"whole numbers of votes, got an element 3\.5"),
-        ([3], r"at least two classes, got an array of shape \(1,\)"),
-        (3, r"\[classes\] or \[queries, classes\]"),
-        ([[[1, 2]]], r"\[classes\] or \[queries, classes\]"),
-        ([], "at least two classes"),
-        ([1, math.nan], "in "),
-    ],
-)
-def test_bad_votes_are_refused_before_anything_is_drawn(name, bad, message):
-    rng = np.random.default_rng(9)
-    before = rng.bit_generator.state
-    with pytest.raises(ValueError, match=f"^counts must .*{message}"):
-        MECHANISMS[name](bad, rng)
-    assert rng.bit_generator.state == before

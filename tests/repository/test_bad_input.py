@@ -107,8 +107,7 @@ GOOD = {
 }
 PART = {"delta": 0.0, "kind": "exact", "adjacency": "replace-one"}
 GOOD["guarantees"] = [guarantee.Guarantee(1.0, **PART)]
-GOOD_HERE = {("m_svec_guarantee", "threshold"): 90.0}
-GOOD_HERE |= {
+GOOD_HERE = {
     ("theorem_4_4", "sigma"): 20.0,
     ("theorem_4_4", "q"): 0.01,
     ("ptr.privacy.noise_multiplier", "epsilon"): 3.0,
@@ -213,12 +212,17 @@ def test_the_good_values_are_good(name):
 
 @pytest.mark.parametrize(("name", "parameter"), CASES)
 def test_each_bad_value_is_refused_by_name(name, parameter):
+    """And before anything is drawn."""
     good = good_arguments(name)
     for bad in bad_values(name, parameter):
         with pytest.raises(ValueError, match=rf"^{parameter} must ") as caught:
             FUNCTIONS[name](**{**good, parameter: bad})
         assert len(str(caught.value)) < 400
         assert re.search(r", got |share one adjacency", str(caught.value)), "the message shows what came"
+    assert "rng" not in good or good["rng"].random() == np.random.default_rng(0).random()
+
+
+BAD_COUNTS = [3, [], [3], [[3], [4]], [[[1, 2]]], [3, -1], [3.5, 1], [True, 2]]
 
 
 @pytest.mark.parametrize(
@@ -354,8 +358,14 @@ def test_each_bad_value_is_refused_by_name(name, parameter):
         ("epsilon_lower_bound", "confidence", 1.0),
         ("epsilon_lower_bound_from_scores", "scores", [1.0]),
         ("epsilon_lower_bound_from_scores", "rng", 0),
-        ("distance_to_instability", "counts", [3]),
-        ("distance_to_instability", "counts", [2.5, 1]),
+        *((f, "counts", bad) for f in ("distance_to_instability", "noisy_argmax") for bad in BAD_COUNTS),
+        ("sparse_vector.sparse", "cutoff", 4),
+        ("sparse_vector.sparse", "delta", 1.0),
+        ("sparse_vector.sparse", "epsilon", 0.0),
+        ("m_svec", "distances", [1.0, 0.5, 3.0]),
+        ("m_svec", "labels", ["a"]),
+        ("m_svec", "cutoff", 4),
+        ("m_svec", "delta", 0.0),
         ("m_stab", "counts", [[3, 1], [0, 0]]),
         ("m_stab", "delta", 0.0),
         ("m_stab", "delta", 1.0),

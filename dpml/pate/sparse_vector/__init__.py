@@ -30,6 +30,7 @@ not bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -174,11 +175,8 @@ def m_svec(
 
     Counterexample: `tests/pate/test_sparse_vector.py::test_one_failure_too_many`.
     """
-    numbers = _distances(distances)
-    sized = isinstance(labels, (list, tuple)) or (isinstance(labels, np.ndarray) and labels.ndim > 0)
-    if not sized or len(labels) != len(numbers):
-        got = f"{len(labels)}" if sized else f"a {type(labels).__name__}"
-        raise ValueError(f"labels must be a sequence of {len(numbers)} entries, one for each distance, got {got}")
+    numbers = arguments.whole_numbers("distances", distances, ndim=1, min_size=1, high=math.inf)
+    arguments.records("labels", labels, len(numbers))
     cutoff = arguments.integer("cutoff", cutoff, 1, len(numbers))
     noise = privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
     rng = arguments.generator("rng", rng)
@@ -226,11 +224,3 @@ def _checked_stream(stream: Any) -> Iterator[float]:
 def _cutoff(cutoff: Any, stream: Any) -> int:
     known = None if isinstance(stream, Iterator) else max(1, len(stream))
     return arguments.integer("cutoff", cutoff, 1, known)
-
-
-def _distances(distances: Any) -> list[int]:
-    numbers = arguments.array("distances", distances, ndim=1, min_size=1, low=0.0)
-    broken = numbers[numbers != np.floor(numbers)]
-    if len(broken):
-        raise ValueError(f"distances must be integers, got {broken[0]:.12g}")
-    return [int(number) for number in numbers]

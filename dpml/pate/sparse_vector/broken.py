@@ -8,11 +8,13 @@ claims. The losses named here are exact (`dpml.pate.sparse_vector.outcomes`), an
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpml import arguments
+from dpml.pate.sparse_vector import _bits
 
 __all__ = [
     "compared_value_released",
@@ -41,7 +43,7 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     Counterexample: `tests/pate/test_sparse_vector.py::test_without_threshold_noise_every_query_costs`.
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
-    return _until_above(values, threshold, 4.0 / epsilon, rng)
+    return list(_bits(values, threshold, 0.0, 4.0 / epsilon, 1, rng))
 
 
 def little_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
@@ -55,7 +57,7 @@ def little_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     Source: Lyu, Su and Li, "Understanding the sparse vector technique for differential privacy", VLDB 2017.
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
-    return _until_above(values, threshold + float(rng.laplace(scale=2.0 / epsilon)), 2.0 / epsilon, rng)
+    return list(_bits(values, threshold, 2.0 / epsilon, 2.0 / epsilon, 1, rng))
 
 
 def no_cutoff(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
@@ -71,8 +73,7 @@ def no_cutoff(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.ra
     Algorithm 6.
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
-    noisy = threshold + float(rng.laplace(scale=2.0 / epsilon))
-    return [bool(value + rng.laplace(scale=4.0 / epsilon) >= noisy) for value in values]
+    return _to_the_end(values, threshold, 2.0 / epsilon, 4.0 / epsilon, rng)
 
 
 def no_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
@@ -87,8 +88,7 @@ def no_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: 
     Algorithm 5.
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
-    noisy = threshold + float(rng.laplace(scale=2.0 / epsilon))
-    return [bool(value >= noisy) for value in values]
+    return _to_the_end(values, threshold, 2.0 / epsilon, 0.0, rng)
 
 
 def compared_value_released(
@@ -143,27 +143,22 @@ def printed_sparse(
     cutoff = arguments.integer("cutoff", cutoff, 1, 10**6)
     delta = arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
     scale = math.sqrt(-32.0 * cutoff * math.log(delta)) * epsilon
-    out: list[bool] = []
-    while len(out) < len(values) and sum(out) < cutoff:
-        noisy = threshold + float(rng.laplace(scale=scale / 2.0))
-        out += _until_above(values[len(out) :], noisy, scale, rng)
-    return out
+    return list(_bits(values, threshold, scale / 2.0, scale, cutoff, rng))
 
 
-def _until_above(values: list[float], noisy_threshold: float, scale: float, rng: np.random.Generator) -> list[bool]:
-    out: list[bool] = []
-    for value in values:
-        out.append(bool(value + rng.laplace(scale=scale) >= noisy_threshold))
-        if out[-1]:
-            break
-    return out
+def _to_the_end(
+    values: Iterator[float], threshold: float, threshold_scale: float, query_scale: float, rng: np.random.Generator
+) -> list[bool]:
+    """A bit for every query, with one noisy threshold."""
+    noisy = threshold + float(rng.laplace(scale=threshold_scale))
+    return [value + float(rng.laplace(scale=query_scale)) >= noisy for value in values]
 
 
 def _checked(
     stream: ArrayLike, threshold: float, epsilon: float, rng: np.random.Generator
-) -> tuple[list[float], float, float, np.random.Generator]:
+) -> tuple[Iterator[float], float, float, np.random.Generator]:
     return (
-        arguments.array("stream", stream, ndim=1).tolist(),
+        iter(arguments.array("stream", stream, ndim=1).tolist()),
         arguments.real("threshold", threshold),
         arguments.real("epsilon", epsilon, 1e-6, 1e6),
         arguments.generator("rng", rng),

@@ -118,30 +118,29 @@ def _log_integral(
 ) -> float:
     """log of the integral of a log-concave function with these kinks, by panels where it is not negligible."""
     reach = 800.0 * threshold_scale + float(kinks[-1] - kinks[0]) + 1.0
-    far = (float(kinks[0]) - reach, float(kinks[-1]) + reach)
+    far = float(kinks[0]) - reach, float(kinks[-1]) + reach
     at_kinks = log_integrand(kinks)
     low, high, top, peak = *far, float(at_kinks.max()), float(kinks[at_kinks.argmax()])
-    for _ in range(40):  # one peak: it is next to the largest of the points
+    for _ in range(12):  # one peak: it is next to the largest of the points
         grid = np.linspace(low, high, 33)
         values = log_integrand(grid)
         best = int(np.argmax(values))
         if values[best] > top:
             top, peak = float(values[best]), float(grid[best])
         low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 32)])
-    ends = []
-    for outside in far:
-        inside = peak
-        for _ in range(100):
-            middle = (inside + outside) / 2.0
-            value = float(log_integrand(np.array([middle]))[0])
-            inside, outside = (middle, outside) if value > top - 60.0 else (inside, middle)
-        ends.append(outside)
-    edges = [*np.linspace(ends[0], ends[1], 161), *kinks]
-    if query_scale < (ends[1] - ends[0]) / 80.0:  # steps of the distribution functions, sharper than the panels
+
+    def above_the_rest(t: float) -> float:
+        return float(log_integrand(np.array([t]))[0]) - top + 60.0
+
+    search = {"low": 0.0, "guess": threshold_scale, "close": 20.0}  # to between e^-60 and e^-80 of the peak
+    left = peak - numerics.crossing(lambda t: above_the_rest(peak - t), high=peak - far[0], **search)
+    right = peak + numerics.crossing(lambda t: above_the_rest(peak + t), high=far[1] - peak, **search)
+    edges = [*np.linspace(left, right, 161), *kinks]
+    if query_scale < (right - left) / 80.0:  # steps of the distribution functions, sharper than the panels
         steps = query_scale * np.array([1.0, *np.arange(2.0, 66.0, 2.0)])
         edges += [*(kinks[:, None] + steps).ravel(), *(kinks[:, None] - steps).ravel()]
     ordered = np.unique(edges)
-    ordered = ordered[(ordered >= ends[0]) & (ordered <= ends[1])]
+    ordered = ordered[(ordered >= left) & (ordered <= right)]
     half, middles = np.diff(ordered) / 2.0, (ordered[:-1] + ordered[1:]) / 2.0
     points = (middles[:, None] + half[:, None] * _NODES).ravel()
     parts = np.array_split(points, 1 + len(points) * len(kinks) // 1_000_000)

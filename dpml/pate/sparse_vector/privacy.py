@@ -30,39 +30,17 @@ from typing import Any, NamedTuple
 
 from dpml import arguments, numerics
 from dpml.accounting import composition
-from dpml.accounting.guarantee import Guarantee
 
 __all__ = [
-    "above_threshold_guarantee",
     "enough_distance",
-    "m_svec_guarantee",
     "m_svec_noise",
     "m_svec_noise_classic",
-    "sparse_guarantee",
     "sparse_scale",
     "sparse_scale_classic",
     "unstable_pass_probability",
 ]
 
 _LEAST = 2.0 / 700.0  # a run of epsilon 700: beyond it nothing is private and exponentials overflow
-
-
-def above_threshold_guarantee(*, threshold_scale: float, query_scale: float) -> Guarantee:
-    """Return what one run of AboveThreshold costs with these Laplace scales: 1/threshold_scale + 2/query_scale.
-
-    It is tight: queries (0, ..., 0, 0) and (1, ..., 1, -1) approach it as their number grows.
-
-    Raises:
-        ValueError: if a scale is not in (0, inf) or so small that epsilon is beyond the range of floats.
-
-    Source: Dwork and Roth, "The algorithmic foundations of differential privacy", proof of Theorem 3.23.
-    """
-    b1 = arguments.real("threshold_scale", threshold_scale, 0.0, low_open=True)
-    b2 = arguments.real("query_scale", query_scale, 0.0, low_open=True)
-    for name, size in (("threshold_scale", b1), ("query_scale", b2)):
-        if 2.0 / size > 1e300:
-            raise ValueError(f"{name} must be at least 2e-300, got {size!r}")
-    return _guarantee(1.0 / b1 + 2.0 / b2, 0.0)
 
 
 def sparse_scale(*, epsilon: float, delta: float, cutoff: int) -> float:
@@ -93,7 +71,7 @@ def sparse_scale_classic(*, epsilon: float, delta: float, cutoff: int) -> float:
 
     Raises:
         ValueError: if epsilon is not in [1e-300, 600], delta is not in [0, 1), cutoff is not an integer in [1, 1e6], or
-            if `sparse_guarantee` does not confirm epsilon at this scale.
+            if the optimal composition of runs at this scale does not confirm epsilon.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Algorithm 2 and Theorem 3.25.
     Printed: noise Lap(sqrt(32 Q log(1/delta)) epsilon) on the queries (lecture, "Sparse Vector Mechanism").
@@ -105,24 +83,7 @@ def sparse_scale_classic(*, epsilon: float, delta: float, cutoff: int) -> float:
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff)
     scale = 2.0 * cutoff / epsilon if delta == 0.0 else math.sqrt(-32.0 * cutoff * math.log(delta)) / epsilon
-    if scale < _LEAST:
-        raise ValueError(f"epsilon must be so small that its noise is proved to suffice, got {epsilon!r}")
-    _confirm(sparse_guarantee(scale=scale, cutoff=cutoff, delta=delta), epsilon)
-    return scale
-
-
-def sparse_guarantee(*, scale: float, cutoff: int, delta: float) -> Guarantee:
-    """Return what `cutoff` runs cost with threshold noise Lap(scale) and query noise Lap(2 scale), at this delta.
-
-    Raises:
-        ValueError: if scale is not in [2/700, inf), cutoff is not an integer in [1, 1e6], or delta is not in [0, 1).
-
-    Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Theorem 3.25, with the optimal
-    composition of Kairouz, Oh and Viswanath 2015, Theorem 3.3.
-    """
-    scale = arguments.real("scale", scale, _LEAST)
-    _, delta, cutoff = _target(1.0, delta, cutoff)
-    return _guarantee(_runs(2.0 / scale, cutoff, delta), delta)
+    return _confirmed(scale, epsilon, delta, cutoff)
 
 
 class Noise(NamedTuple):
@@ -157,7 +118,7 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
 
     Raises:
         ValueError: if epsilon is not in [1e-300, 600], delta is not in (0, 1), cutoff is not an integer in [1, 1e6],
-            queries is not an integer in [cutoff, 1e9], or if `m_svec_guarantee` does not confirm epsilon.
+            queries is not an integer in [cutoff, 1e9], or if the theorem above does not confirm epsilon.
 
     Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018; the lecture,
     "M_svec: privacy via sparse vector" (step 1).
@@ -170,31 +131,9 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff, delta_open=True)
     queries = arguments.integer("queries", queries, cutoff, 10**9)
     scale = math.sqrt(32.0 * cutoff * math.log(2.0 / delta)) / epsilon
-    noise = Noise(scale, 2.0 * scale * math.log(2.0 * queries / delta))
-    if scale < _LEAST:
-        raise ValueError(f"epsilon must be so small that its noise is proved to suffice, got {epsilon!r}")
-    _confirm(m_svec_guarantee(scale=scale, threshold=noise.threshold, cutoff=cutoff, delta=delta), epsilon)
-    return noise
-
-
-def m_svec_guarantee(*, scale: float, threshold: float, cutoff: int, delta: float) -> Guarantee:
-    """Return what `m_svec` costs at this delta, with noise scale lambda and this threshold, for fixed queries.
-
-    Raises:
-        ValueError: if scale is not in [2/700, inf), threshold is not in [0, inf), cutoff is not an integer in [1, 1e6],
-            or delta is not in (0, 1) and above the probability that an unstable query passes in one of the runs.
-
-    Source: Bassily, Thakkar and Thakurta, "Model-agnostic private learning via stability", 2018, with the sharper count
-    of unstable passes derived above.
-    """
-    scale = arguments.real("scale", scale, _LEAST)
-    _, delta, cutoff = _target(1.0, delta, cutoff, delta_open=True)
-    passes = cutoff * unstable_pass_probability(scale=scale, threshold=threshold)
-    if not passes < delta:
-        raise ValueError(
-            f"delta must be above {passes:.3g}, the cost of unstable queries at this threshold, got {delta!r}"
-        )
-    return _guarantee(_runs(2.0 / scale, cutoff, delta - passes), delta)
+    threshold = 2.0 * scale * math.log(2.0 * queries / delta)
+    passes = cutoff * unstable_pass_probability(scale=scale, threshold=threshold)  # at most cutoff delta / (3 queries)
+    return Noise(_confirmed(scale, epsilon, delta - passes, cutoff), threshold)
 
 
 def unstable_pass_probability(*, scale: float, threshold: float) -> float:
@@ -234,14 +173,13 @@ def _runs(epsilon: float, cutoff: int, delta: float) -> float:
     return composition.optimal(epsilon=epsilon, delta=0.0, k=cutoff, total_delta=delta).epsilon
 
 
-def _confirm(proved: Guarantee, epsilon: float) -> None:
-    if proved.epsilon > epsilon * (1.0 + 1e-12):
-        reach = f"epsilon must be so small that its noise is proved to suffice (it gives {proved.epsilon:.6g})"
+def _confirmed(scale: float, epsilon: float, delta: float, cutoff: int) -> float:
+    """The scale, if this many runs with it are proved to be (epsilon, delta)-private."""
+    proved = _runs(2.0 / scale, cutoff, delta) if scale >= _LEAST else math.inf
+    if proved > epsilon * (1.0 + 1e-12):
+        reach = f"epsilon must be so small that its noise is proved to suffice (it gives {proved:.6g})"
         raise ValueError(f"{reach}, got {epsilon!r}")
-
-
-def _guarantee(epsilon: float, delta: float) -> Guarantee:
-    return Guarantee(epsilon, delta=delta, kind="upper bound", adjacency="as the mechanism's")
+    return scale
 
 
 def _target(epsilon: Any, delta: Any, cutoff: Any, *, delta_open: bool = False) -> tuple[float, float, int]:
