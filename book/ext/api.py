@@ -65,11 +65,12 @@ def homes() -> dict[str, list[Public]]:
     offers = {module: docstrings.public(module) for module in shown}
     owner = {}
     for module, entries in offers.items():
-        own = [entry.value for entry in entries if entry.written_in == module]
-        others = (m for m in shown if m != module and {*map(id, own)} <= {id(entry.value) for entry in offers[m]})
-        owner[module] = next(others, module) if any(map(docstrings.is_code, own)) else module
+        own = {id(entry.value) for entry in entries if entry.written_in == module}
+        if any(entry.written_in == module and docstrings.is_code(entry.value) for entry in entries):
+            gathers = (m for m in shown if m != module and own <= {id(entry.value) for entry in offers[m]})
+            owner[module] = next(gathers, module)
     kept = {m: by_file([e for e in entries if owner.get(e.written_in, m) == m]) for m, entries in offers.items()}
-    return {m: kept[m] for m in sorted(shown, key=place) if owner[m] == m and (kept[m] or m.count(".") == 1)}
+    return {m: kept[m] for m in sorted(shown, key=place) if owner.get(m, m) == m and (kept[m] or m.count(".") == 1)}
 
 
 def by_file(entries: list[Public]) -> list[Public]:

@@ -72,12 +72,9 @@ def modules(package: str = "dpml") -> list[str]:
 
 
 def public(module: str) -> list[Public]:
-    """What `module` offers: the names in its ``__all__``, else what it defines without a leading underscore."""
+    """What `module` offers to readers: the names in its ``__all__``. A module without one is a part for its room."""
     loaded = importlib.import_module(module)
-    names = getattr(loaded, "__all__", None)
-    if names is None:
-        names = [n for n, v in vars(loaded).items() if not n.startswith("_") and is_code(v) and v.__module__ == module]
-    return [Public(module, name, getattr(loaded, name)) for name in names]
+    return [Public(module, name, getattr(loaded, name)) for name in getattr(loaded, "__all__", ())]
 
 
 def is_code(value: Any) -> bool:

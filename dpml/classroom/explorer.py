@@ -21,6 +21,8 @@ from typing import Any
 from dpml.classroom.marks import COLOURS, Axes, Frame, Line, Mark, Scale
 from dpml.classroom.svg import drawing, label_of, panels_of, path_of
 
+__all__ = ["Explorer", "Range", "Switch"]
+
 MAX_POSITIONS, MAX_OPTIONS = 16, 3
 NEEDS_A_KERNEL = (
     "<p><em>This cell calls dpml while you drag, so it needs a running kernel: open the chapter in JupyterLab "

@@ -11,6 +11,8 @@ from typing import Any
 
 from dpml.classroom.marks import COLOURS, DASHES, Role
 
+__all__ = ["Shown", "Table", "look", "show", "style", "table"]
+
 _STYLE: Any = {
     "figure.figsize": (6.4, 3.6),
     "figure.facecolor": "white",

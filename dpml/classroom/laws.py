@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+__all__ = ["Law", "certain", "discrete", "laplace", "mixture", "normal", "sampled", "uniform"]
+
 Cells = NDArray[np.float64] | tuple[Any, ...]  # the edges of intervals, or labels; one more cell holds all the rest
 
 _DRAWS = 20_000  # of a law that is known by its draws alone

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
+__all__ = ["Area", "Axes", "Axis", "Frame", "Line", "Points", "Rule", "Text"]
+
 Role = Literal["D", "D'", "guarantee", "measured", "source", "muted"]
 Scale = Literal["linear", "log"]
 Anchor = Literal["start", "middle", "end"]

@@ -24,6 +24,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+__all__ = ["make_student_version", "release", "release_course", "solution_lines"]
+
 CODE_STUB = 'raise NotImplementedError("write your answer here")'
 VALUE_STUB = "# Write your answer here, in place of the dots."
 TEXT_STUB = "*Write your answer here.*"
