@@ -284,15 +284,22 @@ def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
     return float(tails[i, k]), f"at {spoken(seen.setting)}, {entry}{came}, {way}"
 
 
+def _explains(seen: list[_Seen], wrong: Laws, noise: float = 1.0) -> bool:
+    """Whether a wrong law makes the counts likely, and at the first coordinate a few of the outputs possible."""
+    firsts = [_parts(_given(wrong, one.setting, noise), joint=len(one.where) == 1)[0] for one in seen]
+    heads = [[out if len(one.where) == 1 else out[0] for out in one.outputs[:20]] for one in seen]
+    return _likely(seen, wrong, noise) and all(map(laws.possible, firsts, heads))
+
+
 def _clear(seen: list[_Seen], mistakes: Sequence[Mistake]) -> bool:
     """Whether no two mistakes fit nearly as well, so that more outputs would tell which it is."""
-    fits = sorted((_fit(seen, m.wrong) for m in mistakes if _likely(seen, m.wrong)), reverse=True)
+    fits = sorted((_fit(seen, m.wrong) for m in mistakes if _explains(seen, m.wrong)), reverse=True)
     return len(fits) < 2 or fits[0] - fits[1] > 7
 
 
 def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> str:
     """The sentence of the law that fits: a registered mistake or the right law with other noise; or a general one."""
-    tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes if _likely(seen, m.wrong)]
+    tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes if _explains(seen, m.wrong)]
     factor = _refined(seen, right, _best(seen, right, 1.0, _ROUGH)[0])
     if not 0.95 < factor < 1.05 and _likely(seen, right, factor):
         more = "that is private, but less is enough" if factor > 1 else "check the sensitivity and the scale"
@@ -301,7 +308,7 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> s
         # A mistake may come with noise of another size: the three that fit best are looked at more closely.
         for m, start, _ in sorted(((m, *_best(seen, m.wrong, 1.0, _ROUGH)) for m in mistakes), key=lambda r: -r[2])[:3]:
             factor = _refined(seen, m.wrong, start)
-            if _likely(seen, m.wrong, factor):
+            if _explains(seen, m.wrong, factor):
                 tried.append((m.wrong, factor, 6.0, f"A known mistake: {m.diagnosis}"))
     fitting = [(_fit(seen, law, noise) - less, text) for law, noise, less, text in tried]
     if (few := _few_values(seen)) and all(_rounded(one) for one in seen):

@@ -10,6 +10,7 @@ coordinate, and the coordinates are independent. `checks.law` compares an answer
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -103,6 +104,12 @@ def sampled(draw: Callable[[np.random.Generator, int], Sequence[Any] | NDArray[A
     return Law(draw, lambda y: np.searchsorted(values, y, side="right") / len(values))
 
 
+def sampled_labels(draw: Callable[[np.random.Generator, int], Sequence[Any] | NDArray[Any]]) -> Law:
+    """The same for labels."""
+    seen = Counter(np.asarray(draw(np.random.default_rng(1), _DRAWS)).tolist())
+    return discrete({label: count / seen.total() for label, count in seen.items()})
+
+
 def cells(law: Law, *, number: int, within: tuple[float, float]) -> Cells:
     """Where the outputs are counted: at each label, or between about `number` quantiles inside `within`."""
     if law.outcomes is not None:
@@ -123,6 +130,14 @@ def shares(law: Law, where: Cells) -> NDArray[np.float64]:
     if law.cdf is None:
         return np.append(np.zeros(len(where)), 1.0)
     return np.maximum(np.diff(law.cdf(where), prepend=0.0, append=1.0), 0.0)
+
+
+def possible(law: Law, values: Sequence[Any]) -> bool:
+    """Whether a law of labels that are numbers has all these values among them; every other law may."""
+    if law.outcomes is None or law.cdf is None:
+        return True
+    labels = np.array(list(law.outcomes), dtype=float)
+    return bool(np.isclose(np.asarray(values, dtype=float)[:, None], labels).any(axis=1).all())
 
 
 def places(values: Sequence[Any] | NDArray[Any], where: Cells) -> NDArray[np.int64]:

@@ -5,8 +5,7 @@ in both orders, and every event $E$
 
 $$\Pr[M(D) \in E] \le e^{\varepsilon} \Pr[M(D') \in E] + \delta .$$
 
-`exact_mechanism` evaluates this for all events when the outcome probabilities are known. `mechanism` tests
-it on samples: an event is chosen on one half of the runs, where the violation looks clearest, and tested on
+`mechanism` tests this on samples: an event is chosen on one half of the runs, where the violation looks clearest, and tested on
 the other half with Clopper-Pearson bounds. It refuses only if the lower bound on the left exceeds the right
 at the upper bound of its probability. All errors are shared out over the events, orders and pairs, so that a
 right answer is refused with probability below 1e-6. A pass is no proof: it says that nothing was found on
@@ -15,19 +14,16 @@ these neighbours in so many runs.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpml import arguments
 from dpml.classroom import privacy_tests
-from dpml.classroom.comparison import as_number, difference
-from dpml.classroom.runs import Outcomes, call, draw, require_own_rng, require_same_kind
-from dpml.classroom.verdict import Mistake, NotYet, kind, passed, require_function, shown
+from dpml.classroom.runs import Outcomes, draw, require_own_rng, require_same_kind
+from dpml.classroom.verdict import Mistake, NotYet, passed, require_function, shown
 
 # The false alarms of the three statistical tests add up to less than 1e-6.
 _ALARM_PRIVACY = 5e-7
@@ -143,115 +139,3 @@ def _place(datasets: Sequence[Any], position: int) -> str:
     """Which pair it is, where that cannot be seen from the datasets themselves."""
     hidden = len(datasets) > 2 and _called(datasets, position).startswith("D")
     return f" (pair {position // 2 + 1})" if hidden else ""
-
-
-class _Exact(NamedTuple):
-    delta: float  # the hockey-stick divergence at epsilon
-    epsilon: float  # the largest log ratio
-
-
-def exact_mechanism(
-    probabilities: Any,
-    *,
-    neighbours: Iterable[tuple[Any, Any]],
-    epsilon: float,
-    name: str,
-    delta: float = 0.0,
-    reference: Callable[[Any], Any] | None = None,
-    mistakes: Iterable[Mistake] = (),
-) -> None:
-    r"""Pass if the outcome probabilities are (epsilon, delta)-DP on each pair of `neighbours`, in both orders.
-
-    `probabilities(dataset)` returns the probability of each outcome: an array in a fixed order, or a
-    dictionary. Tested is the hockey-stick divergence $\sum_y \max(p_y - e^\varepsilon q_y, 0) \le \delta$,
-    exactly, up to rounding. `reference`, if given, is a right answer: then the likeliest outcome must also
-    come at least half-way as often, from guessing uniformly to the reference. A mistake holds a wrong
-    function of the same form.
-
-    Raises:
-        NotYet: with the diagnosis.
-        ValueError: if there is no pair.
-
-    Source: definition of differential privacy, in its hockey-stick form.
-    """
-    f = require_function(probabilities, name=name)
-    epsilon = arguments.real("epsilon", epsilon, 0.0, 50.0)
-    delta = arguments.probability("delta", delta)
-    pairs = [(a, b) for a, b in neighbours]
-    if not pairs:
-        raise ValueError("neighbours must hold at least one pair of datasets, got none")
-    table = [tuple(_distribution(f, dataset, name=name) for dataset in pair) for pair in pairs]
-    slip = min(1e-9, delta / 10) if delta > 0 else 1e-9  # for rounding
-
-    def fail(finding: str, built_in: str) -> None:
-        for mistake in mistakes:
-            same = all(
-                not difference(mine, _distribution(mistake.wrong, dataset, name=name), rel=1e-6, abs=1e-9)
-                for row, pair in zip(table, pairs, strict=True)
-                for mine, dataset in zip(row, pair, strict=True)
-            )
-            if same:
-                raise NotYet(f"{name} {finding} A known mistake: {mistake.diagnosis}")
-        raise NotYet(f"{name} {finding} {built_in}".rstrip())
-
-    for pair, row in zip(pairs, table, strict=True):
-        for here, there in ((0, 1), (1, 0)):
-            exact = _exact(row[here], row[there], epsilon=epsilon, name=name)
-            if exact.delta > delta + slip:
-                sure = max(row[here].values()) > 1 - 1e-12
-                ratio = (
-                    "some outcome is impossible there"
-                    if math.isinf(exact.epsilon)
-                    else (f"some outcome is {math.exp(exact.epsilon):.4g} times as likely")
-                )
-                fail(
-                    f"is not private enough: on {_called(pair, here)}, compared with its neighbour "
-                    f"{_called(pair, there)}, {ratio}; the δ that this needs at ε = {epsilon:g} is "
-                    f"{exact.delta:.3g}, and {delta:g} is allowed.",
-                    "One outcome is certain: the mechanism adds no noise." if sure else "",
-                )
-    for pair, row in zip(pairs, table, strict=True):
-        for dataset, mine in zip(pair, row, strict=True):
-            good = {} if reference is None else _distribution(reference, dataset, name="the reference")
-            best = max(good, key=lambda outcome: good[outcome], default=None)
-            if good and mine.get(best, 0.0) < (good[best] + 1 / len(good)) / 2 - slip:
-                fail(
-                    f"is private, but not useful on {shown(dataset, width=40)}:",
-                    "the best outcome is hardly more likely than under blind guessing. It may be likelier at this ε.",
-                )
-    passed(
-        name,
-        f"(ε = {epsilon:g}, δ = {delta:g})-private for every event, computed exactly on {len(pairs)} "
-        f"pair{'s' * (len(pairs) > 1)} of neighbours",
-    )
-
-
-def _distribution(f: Callable[[Any], Any], dataset: Any, *, name: str) -> dict[Any, float]:
-    value = call(f, copy.deepcopy(dataset), name=name)
-    if isinstance(value, Mapping):
-        entries = dict(value)
-    elif (isinstance(value, Sequence) and not isinstance(value, str)) or hasattr(value, "tolist"):
-        entries = dict(enumerate(value.tolist() if hasattr(value, "tolist") else value))
-    else:
-        raise NotYet(f"{name} returned {kind(value)}; expected are the probabilities of all outcomes.")
-    numbers = {outcome: as_number(p) for outcome, p in entries.items()}
-    plain = {outcome: p for outcome, p in numbers.items() if isinstance(p, float) and 0 <= p <= 1 + 1e-9}
-    where = f"on {shown(dataset, width=40)}"
-    if len(plain) < len(numbers):
-        bad = next(p for outcome, p in entries.items() if outcome not in plain)
-        raise NotYet(f"{name} returned the entry {shown(bad)} {where}; every entry must be a probability in [0, 1].")
-    total = math.fsum(plain.values())
-    if not math.fabs(total - 1) <= 1e-6:
-        raise NotYet(f"{name} returned probabilities {where} that add up to {total:.6g} instead of one.")
-    return plain
-
-
-def _exact(p: dict[Any, float], q: dict[Any, float], *, epsilon: float, name: str) -> _Exact:
-    if len(p) != len(q) and all(isinstance(outcome, int) for outcome in (*p, *q)):
-        raise NotYet(f"{name} returned {len(p)} and {len(q)} probabilities on two neighbours: the outcomes must match.")
-    outcomes = p.keys() | q.keys()
-    left: NDArray[Any] = np.array([p.get(o, 0.0) for o in outcomes])
-    right: NDArray[Any] = np.array([q.get(o, 0.0) for o in outcomes])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(left > 0, np.log(left) - np.log(right), -math.inf)
-    return _Exact(float(np.maximum(left - math.exp(epsilon) * right, 0).sum()), float(ratio.max()))

@@ -1,0 +1,286 @@
+"""The check of mechanisms: right ones pass in every form, wrong ones get the diagnosis of the law that they follow."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpml.classroom import checks, law_check, laws
+from dpml.classroom.checks import Mistake, NotYet
+
+from .test_checks import verdict
+
+D = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
+TOGETHER = laws.mixture([0.3, 0.7], [laws.normal(0.0, 1.0), laws.laplace(2.0, 0.5)])
+
+
+# --- laws ---
+
+
+@pytest.mark.parametrize(
+    ("law", "cdf"),
+    [
+        (laws.laplace(1.0, 2.0), stats.laplace(1.0, 2.0).cdf),
+        (laws.normal(-1.0, 0.5), stats.norm(-1.0, 0.5).cdf),
+        (laws.uniform(2.0, 5.0), stats.uniform(2.0, 3.0).cdf),
+        (TOGETHER, lambda y: 0.3 * stats.norm.cdf(y) + 0.7 * stats.laplace(2.0, 0.5).cdf(y)),
+        (laws.discrete({0: 0.25, 3: 0.75}), lambda y: 0.25 * (y >= 0) + 0.75 * (y >= 3)),
+    ],
+    ids=["laplace", "normal", "uniform", "mixture", "discrete"],
+)
+def test_draws_and_probabilities_of_a_law_agree(law, cdf):
+    y = np.linspace(-6.0, 8.0, 57)
+    assert law.cdf(y) == pytest.approx(cdf(y), abs=1e-12)
+    drawn = np.asarray(law.draw(np.random.default_rng(5), 20_000), dtype=float)
+    assert np.abs((drawn <= y[:, None]).mean(axis=1) - cdf(y)).max() < 0.02  # false alarm below 1e-6 (DKW)
+    where = laws.cells(law, number=16, within=(-math.inf, math.inf))
+    shares = laws.shares(law, where)
+    assert shares.sum() == pytest.approx(1.0, abs=1e-12) and len(shares) == len(where) + 1
+    assert np.bincount(laws.places(drawn.tolist(), where), minlength=len(shares)) / 20_000 == pytest.approx(
+        shares, abs=0.03
+    )
+
+
+def test_labels_mix_and_unknown_ones_are_elsewhere():
+    law = laws.mixture([0.5, 0.5], [laws.certain("yes"), laws.discrete({"yes": 0.5, None: 0.5})])
+    assert law.outcomes == {"yes": 0.75, None: 0.25}
+    assert laws.places(["yes", "what", None], tuple(law.outcomes)).tolist() == [0, 2, 1]
+    found = laws.sampled_labels(lambda rng, size: rng.integers(0, 2, size))
+    assert found.outcomes is not None and found.outcomes[1] == pytest.approx(0.5, abs=0.02)
+    with pytest.raises(ValueError, match="add up to one"):
+        laws.discrete({0: 0.5, 1: 0.4})
+
+
+@pytest.mark.parametrize(("count", "n", "p"), [(0, 10, 0.3), (3, 10, 0.3), (10, 10, 0.3), (260, 500, 0.5), (1, 5, 0.0)])
+def test_binomial_tails(count, n, p):
+    wanted = min(stats.binom.cdf(count, n, p), stats.binom.sf(count - 1, n, p))
+    assert float(law_check._tails(np.array(count), n, p)) == pytest.approx(wanted, rel=1e-9)
+
+
+# --- the check: one number ---
+
+
+def law(data: Any, *, epsilon: float, noise: float = 1.0) -> laws.Law:
+    return laws.laplace(float(data.sum()), noise / epsilon)
+
+
+MISTAKES = [
+    Mistake(lambda data, **_: laws.certain(float(data.sum())), "the exact count is published."),
+    Mistake(
+        lambda data, *, epsilon, noise=1.0: laws.laplace(float(data.sum()), noise * epsilon),
+        "epsilon multiplies where it must divide.",
+    ),
+    Mistake(
+        lambda data, *, epsilon, noise=1.0: laws.normal(float(data.sum()), noise / epsilon),
+        "Gaussian noise needs a delta.",
+    ),
+]
+COUNT: dict[str, Any] = {
+    "name": "count",
+    "law": law,
+    "settings": [{"data": D, "epsilon": 0.7}, {"data": D[:-1], "epsilon": 0.7}, {"data": D[:2], "epsilon": 2.0}],
+    "neighbours": [(0, 1)],
+}
+
+
+def count(data: Any, *, epsilon: float, rng: np.random.Generator) -> float:
+    return data.sum() + rng.laplace(scale=1 / epsilon)
+
+
+def by_inversion(data: Any, *, epsilon: float, rng: np.random.Generator) -> Any:
+    u = rng.uniform(-0.5, 0.5)
+    return np.array([data.sum() - np.sign(u) * np.log1p(-2 * abs(u)) / epsilon])
+
+
+def test_law_accepts_right_answers(capsys):
+    for right in (count, by_inversion, lambda d, epsilon, rng: np.float64(count(d, epsilon=epsilon, rng=rng))):
+        checks.law(right, wrong=MISTAKES, **COUNT)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and all(
+        "follow the law that was asked for" in line and "below 1e-6" in line for line in lines
+    )
+
+
+@pytest.mark.parametrize("burnt", range(60))
+def test_law_never_refuses_the_right_mechanism(burnt):
+    # Each of the 60 has a false alarm below 1e-6. Numbers that are thrown away first make the runs differ.
+    def late(data, *, epsilon, rng):
+        rng.random(burnt)
+        return count(data, epsilon=epsilon, rng=rng)
+
+    checks.law(late, wrong=MISTAKES, runs=300, **COUNT)
+
+
+def test_another_law_that_is_right_passes_as_well():
+    checks.law(
+        lambda data, *, epsilon, rng: data.sum() + rng.normal(scale=3 / epsilon),
+        also=[lambda data, *, epsilon, noise=1.0: laws.normal(float(data.sum()), noise * 3 / epsilon)],
+        **COUNT,
+    )
+
+
+def unwritten(data: Any, *, epsilon: float, rng: np.random.Generator) -> float:
+    raise NotImplementedError("write your answer here")
+
+
+def noisy(noise: Any) -> Any:
+    return lambda data, *, epsilon, rng: data.sum() + noise(rng) / epsilon
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "no noise": (lambda data, *, epsilon, rng: data.sum(), "the exact count is published"),
+    "constant": (lambda data, *, epsilon, rng: 3.0, "It adds no noise, or the same noise every time"),
+    "same noise": (noisy(lambda rng: np.random.default_rng(1).laplace()), "the same noise every time"),
+    "half": (noisy(lambda rng: rng.laplace(scale=0.5)), "about half of what is needed: check the sensitivity"),
+    "three quarters": (noisy(lambda rng: rng.laplace(scale=0.8)), "times what is needed: check"),
+    "twice": (noisy(lambda rng: rng.laplace(scale=2.0)), "about twice what is needed: that is private, but less"),
+    "ten times": (noisy(lambda rng: rng.laplace(scale=10.0)), "times what is needed: that is private"),
+    "Gaussian": (noisy(lambda rng: rng.normal(scale=1.0)), "Gaussian noise needs a delta"),
+    "more Gaussian": (noisy(lambda rng: rng.normal(scale=2.1)), "Gaussian noise needs a delta"),
+    "uniform": (noisy(lambda rng: rng.uniform(-2, 2)), "outcomes up to"),
+    "rounded": (lambda data, *, epsilon, rng: round(count(data, epsilon=epsilon, rng=rng), 1), "they are rounded"),
+    "at times without": (noisy(lambda rng: rng.laplace() * (rng.random() < 0.8)), "does not follow the law"),
+    "own generator": (noisy(lambda rng: np.random.default_rng().laplace()), "uses its own randomness"),
+    "rng ignored": (noisy(lambda rng: np.random.laplace()), "uses its own randomness"),  # noqa: NPY002
+    "ends the program": (lambda data, *, epsilon, rng: sys.exit(0), "it ends the program; return a value instead"),
+    "in place": (lambda data, *, epsilon, rng: (data.sort(), 1.0)[1], "changes the data that it is given"),
+    "None": (lambda data, *, epsilon, rng: None, "returned None for data = [1, 0, 1, 1, 0, 1], epsilon = 0.7: is a"),
+    "nan": (lambda data, *, epsilon, rng: math.nan, "returned nan for"),
+    "at times nan": (lambda data, *, epsilon, rng: math.nan if rng.random() < 0.01 else 1.0, "expected is one finite"),
+    "array": (lambda data, *, epsilon, rng: data + rng.laplace(), "expected is one finite number"),
+    "raises": (lambda data, *, epsilon, rng: data.som(), "raised AttributeError"),
+    "raises at times": (lambda data, *, epsilon, rng: 1.0 / (rng.random() > 0.01), "raised ZeroDivisionError"),
+    "other names": (lambda data, *, eps, rng: 1.0, "is called with data, and with epsilon and rng by name: keep the"),
+    "unwritten": (unwritten, "not written yet"),
+    "Ellipsis": (..., "not written yet"),
+    "number": (4.0, "must be a function"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "diagnosis"), WRONG.values(), ids=WRONG.keys())
+def test_law_diagnoses(wrong, diagnosis):
+    message = verdict(checks.law, wrong, wrong=MISTAKES, **COUNT)
+    assert diagnosis in message, message
+
+
+def test_a_lack_of_privacy_is_proved_where_it_shows():
+    message = verdict(checks.law, noisy(lambda rng: rng.laplace(scale=0.2)), **COUNT)
+    proved = re.search(r"on \[1, 0, 1, 1, 0, 1\] and \[1, 0, 1, 1, 0\] show ε ≥ ([\d.]+), and 0.7 is allowed", message)
+    assert proved and 0.7 < float(proved[1]) <= 3.5  # the truth
+    assert "not private" not in verdict(checks.law, noisy(lambda rng: rng.laplace(scale=3.0)), **COUNT)
+
+
+def test_outcomes_beyond_the_limits_count_as_equal():
+    cut = lambda data, *, epsilon, rng: min(max(count(data, epsilon=epsilon, rng=rng), 0.0), 5.0)  # noqa: E731
+    checks.law(cut, within=(0.0, 5.0), **COUNT)
+    assert "does not follow the law" in verdict(checks.law, cut, **COUNT)
+
+
+def test_ill_posed_checks_are_refused():
+    with pytest.raises(ValueError, match="at least one"):
+        checks.law(count, **{**COUNT, "settings": []})
+    with pytest.raises(ValueError, match="runs must be"):
+        checks.law(count, runs=10, **COUNT)
+
+
+# --- labels and arrays ---
+
+
+def coin(epsilon: float, bit: Any) -> laws.Law:
+    p = math.exp(epsilon) / (1 + math.exp(epsilon))
+    return laws.discrete({"no": p, None: 1 - p} if bit == 0 else {None: p, "no": 1 - p})
+
+
+def test_law_of_labels():
+    ask: dict[str, Any] = {
+        "name": "respond",
+        "law": lambda bit, *, epsilon, noise=1.0: coin(epsilon / noise, bit),
+        "settings": [{"bit": 0, "epsilon": 1.0}, {"bit": 1, "epsilon": 1.0}],
+        "neighbours": [(0, 1)],
+    }
+
+    def respond(bit, *, epsilon, rng, times=1.0):
+        return "no" if (rng.random() < 1 / (1 + math.exp(-epsilon * times))) == (bit == 0) else None
+
+    checks.law(respond, **ask)
+    message = verdict(checks.law, lambda bit, *, epsilon, rng: respond(bit, epsilon=epsilon, rng=rng, times=2.5), **ask)
+    assert "not private enough: its outputs on 0 and 1 show ε ≥" in message and "0.4 times" in message
+    strange = verdict(checks.law, lambda bit, *, epsilon, rng: "yes", **ask)
+    assert "returned 'yes' in each" in strange
+    assert "what is impossible" in verdict(checks.law, lambda bit, *, epsilon, rng: str(rng.random() < 0.5), **ask)
+    assert "expected is one of the possible" in verdict(checks.law, lambda bit, *, epsilon, rng: object(), **ask)
+
+
+def each(kind: Any) -> dict[str, Any]:
+    return {
+        "name": "all_of_them",
+        "law": lambda values, *, noise=1.0: [kind(value, noise) for value in values],
+        "settings": [{"values": np.array([0, 1, 0])}, {"values": np.repeat([0, 1], 20)}],
+        "runs": 1000,
+    }
+
+
+def test_law_of_arrays():
+    ask = each(laws.laplace)
+    checks.law(lambda values, *, rng: values + rng.laplace(size=len(values)), **ask)
+    checks.law(lambda values, *, rng: [float(value + rng.laplace()) for value in values], **ask)
+    one_for_all = verdict(checks.law, lambda values, *, rng: values + rng.laplace(), **ask)
+    assert "draw a random number of its own for each, not one for all" in one_for_all
+
+    def in_pairs(values, *, rng):
+        noise = rng.laplace(size=len(values))
+        noise[1::2] = -noise[: len(noise) // 2 * 2 : 2]
+        return values + noise
+
+    assert "of its own for each" in verdict(checks.law, in_pairs, **ask)
+    wrong_size = verdict(checks.law, lambda values, *, rng: values[:2] + rng.laplace(size=2), **ask)
+    assert "expected is 3 finite numbers" in wrong_size
+    half = verdict(checks.law, lambda values, *, rng: values + rng.laplace(scale=0.5, size=len(values)), **ask)
+    assert "about half of what is needed" in half
+
+
+def test_law_of_arrays_of_labels():
+    ask = each(lambda bit, noise: laws.discrete({bit: 0.7, 1 - bit: 0.3}))
+    checks.law(lambda values, *, rng: values ^ (rng.random(len(values)) < 0.3), **ask)
+    one_coin = verdict(checks.law, lambda values, *, rng: values ^ int(rng.random() < 0.3), **ask)
+    assert "draw a random number of its own for each, not one for all" in one_coin
+    rate = verdict(checks.law, lambda values, *, rng: values ^ (rng.random(len(values)) < 0.4), **ask)
+    assert "does not follow the law asked for: at values = [0, 1, 0]" in rate or "entry" in rate
+
+
+# --- signature and together ---
+
+
+def test_signature_calls_once_and_wants_the_shape():
+    ask: dict[str, Any] = {"name": "clip", "called": {"vector": np.ones(3), "bound": 2.0}, "returns": (3,)}
+    right = lambda vector, *, bound: list(vector)  # noqa: E731
+    assert checks.signature(right, **ask) is right
+    for wrong, hint in (
+        (lambda vector: vector, "Your clip is called with vector, and with bound by name: keep the parameter names."),
+        (lambda vector, bound: vector[:2], "clip must return 3 numbers for vector = [1, 1, 1], bound = 2; it returned"),
+        (lambda vector, bound: vector * math.nan, "must return 3 numbers"),
+        (lambda vector, bound: "text", "must return 3 numbers"),
+        (lambda vector, bound: print(vector), "is a return missing?"),
+        (lambda vector, bound: ..., "not written yet"),
+        (lambda vector, bound: vector / 0 // "a", "clip raised"),
+        (lambda vector, bound: vector.fill(0.0) or vector, "clip changes the vector that it is given"),
+        (3, "must be a function"),
+    ):
+        assert hint in verdict(checks.signature, wrong, **ask)
+
+
+def test_together_prints_only_if_all_pass(capsys):
+    def one(answer: int) -> Any:
+        return lambda: checks.number(answer, expected=1, name="one")
+
+    checks.together(one(1), one(1))
+    assert capsys.readouterr().out.count("✓ one") == 2
+    with pytest.raises(NotYet, match="one: your answer 2"):
+        checks.together(one(1), one(2))
+    assert capsys.readouterr().out == ""
