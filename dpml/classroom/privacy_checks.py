@@ -5,11 +5,10 @@ in both orders, and every event $E$
 
 $$\Pr[M(D) \in E] \le e^{\varepsilon} \Pr[M(D') \in E] + \delta .$$
 
-`mechanism` tests this on samples: an event is chosen on one half of the runs, where the violation looks clearest, and tested on
-the other half with Clopper-Pearson bounds. It refuses only if the lower bound on the left exceeds the right
-at the upper bound of its probability. All errors are shared out over the events, orders and pairs, so that a
-right answer is refused with probability below 1e-6. A pass is no proof: it says that nothing was found on
-these neighbours in so many runs.
+An event is chosen on one half of the runs, where the violation looks clearest, and tested on the other half with
+Clopper-Pearson bounds. It refuses only if the lower bound on the left exceeds the right at the upper bound of its
+probability. All errors are shared out over the events, orders and pairs, so that a right answer is refused with
+probability below 1e-6. A pass is no proof: it says that nothing was found on these neighbours in so many runs.
 """
 
 from __future__ import annotations
