@@ -99,6 +99,13 @@ def test_layers_point_one_way(path):
         assert used <= allowed, f"{room} may import {sorted(allowed)}"
 
 
+def test_the_drawing_of_the_rooms_shows_the_layers():
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    drawn = [set(row.split(", ")) for row in re.findall(r"^    \| ([\w, ]+?) +\|  ", text, re.MULTILINE)]
+    there = {path.name.removesuffix(".py") for path in ROOT.iterdir()}
+    assert drawn == [rooms for layer in reversed(LAYERS) if (rooms := (layer & there) - {"__main__"})]
+
+
 @pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_torch_stays_in_its_rooms(path):
     uses_torch = any(name.split(".")[0] == "torch" for name in imported(path))
