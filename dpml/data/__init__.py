@@ -21,16 +21,12 @@ lecturer's machine, ``python3 -m http.server 8000 --directory FOLDER``, and set 
 (add/remove), or another record in its place (replace-one).
 """
 
-import string
-
 from dpml.data.images import DataUnavailable, Images
 from dpml.data.neighbours import replace_one, without_one
 from dpml.data.records import grouped, recorded
 from dpml.data.sets import cifar10, emnist_letters, fashion_mnist, fashion_mnist_subset, mnist
 
 __all__ = [
-    "CIFAR10_CLASSES",
-    "EMNIST_LETTERS_CLASSES",
     "FASHION_CLASSES",
     "DataUnavailable",
     "Images",
@@ -46,21 +42,7 @@ __all__ = [
 ]
 
 FASHION_CLASSES = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
+    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 )
 """Names of the labels 0 to 9 of Fashion-MNIST."""
-
-CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-"""Names of the labels 0 to 9 of CIFAR-10."""
-
-EMNIST_LETTERS_CLASSES = tuple(string.ascii_lowercase)
-"""Names of the labels 0 to 25 of the EMNIST letters; upper and lower case share a label."""

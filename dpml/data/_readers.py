@@ -39,16 +39,13 @@ def emnist_letters(path: Path) -> Images:
     try:
         with zipfile.ZipFile(path) as archive:
             for part in ("train", "test"):
-                name = f"gzip/emnist-letters-{part}-images-idx3-ubyte.gz"
-                where = f"{name} in {path}"
-                transposed = _idx(_unpacked(archive.read(name), name=where), name=where, shape=(28, 28))
-                arrays.append(np.ascontiguousarray(transposed.transpose(0, 2, 1)))
-                name = f"gzip/emnist-letters-{part}-labels-idx1-ubyte.gz"
-                where = f"{name} in {path}"
-                labels = _idx(_unpacked(archive.read(name), name=where), name=where, shape=())
-                if not np.all((labels >= 1) & (labels <= 26)):
+                for kind, shape in (("images-idx3", (28, 28)), ("labels-idx1", ())):
+                    name = f"gzip/emnist-letters-{part}-{kind}-ubyte.gz"
+                    where = f"{name} in {path}"
+                    arrays.append(_idx(_unpacked(archive.read(name), name=where), name=where, shape=shape))
+                if not np.all((arrays[-1] >= 1) & (arrays[-1] <= 26)):
                     raise DataUnavailable(f"{name} in {path} holds a label outside 1 to 26")
-                arrays.append(labels - np.uint8(1))
+                arrays[-2:] = [np.ascontiguousarray(arrays[-2].transpose(0, 2, 1)), arrays[-1] - np.uint8(1)]
     except (KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise DataUnavailable(f"{path} is not the EMNIST archive: {error}") from error
     return _matched(Images(*arrays), n_classes=26, name=str(path))
@@ -135,10 +132,7 @@ def _cifar_batch(pickled: bytes, *, name: str) -> tuple[NDArray[np.uint8], NDArr
 
 def _matched(images: Images, *, n_classes: int, name: str) -> Images:
     """`images`, when each image has one label below `n_classes`."""
-    for part, labels in (
-        (images.train_images, images.train_labels),
-        (images.test_images, images.test_labels),
-    ):
+    for part, labels in (images[:2], images[2:]):
         if len(part) != len(labels) or labels.max() >= n_classes:
             raise DataUnavailable(
                 f"{name} must hold one label from 0 to {n_classes - 1} for each image: {len(part)} images, "

@@ -51,7 +51,7 @@ def replace_one(dataset: Any, *, index: int, value: Any) -> NDArray[Any]:
     """
     records = _records(dataset)
     row = arguments.integer("index", index, 0, len(records) - 1)
-    new = _array(value)
+    new = arguments.as_array(value)
     kinds = "b" if records.dtype.kind == "b" else "iu" if records.dtype.kind in "iu" else "iuf"
     fits = new.dtype.kind in kinds and new.shape == records.shape[1:]
     if fits:
@@ -69,7 +69,7 @@ def replace_one(dataset: Any, *, index: int, value: Any) -> NDArray[Any]:
 
 
 def _records(dataset: Any) -> NDArray[Any]:
-    records = _array(dataset)
+    records = arguments.as_array(dataset)
     if records.dtype.kind not in "biuf":
         raise ValueError(f"dataset must be an array of numbers or booleans, got {repr(dataset)[:80]}")
     if records.ndim < 1 or len(records) < 1:
@@ -77,11 +77,3 @@ def _records(dataset: Any) -> NDArray[Any]:
     if records.dtype.kind == "f" and not np.isfinite(records).all():
         raise ValueError("dataset must be finite, got an element that is NaN or infinite")
     return records
-
-
-def _array(value: Any) -> NDArray[Any]:
-    """`value` as an array; an array of type object, which no one here accepts, where NumPy refuses."""
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError, RuntimeError):  # ragged lists; objects that refuse conversion
-        return np.asarray(None)

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dpml import arguments
+
 FOLDER = Path(__file__).resolve().parents[1] / "datasets" / "recorded"
 """Where the modules of ``experiments`` write what they measured."""
 
@@ -23,12 +25,8 @@ def recorded(name: str) -> Any:
 
     Source: the file itself says which command made it.
     """
-    path = FOLDER / f"{name}.json"
-    if not path.is_file():
-        raise ValueError(
-            f"name must be one of {', '.join(sorted(p.stem for p in FOLDER.glob('*.json')))}, got {name!r}"
-        )
-    return json.loads(path.read_text(encoding="utf-8"))
+    known = sorted(path.stem for path in FOLDER.glob("*.json"))
+    return json.loads((FOLDER / f"{arguments.choice('name', name, known)}.json").read_text(encoding="utf-8"))
 
 
 def grouped(rows: Iterable[Mapping[str, Any]], *fields: str) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:

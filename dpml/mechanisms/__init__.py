@@ -4,7 +4,7 @@
 |---|---|---|
 | `laplace` | Laplace noise of scale b | epsilon = 1/b, `laplace_epsilon` |
 | `gaussian` | Gaussian noise of standard deviation sigma | delta(epsilon), `gaussian_delta` |
-| `randomized_response` | a lie now and then | epsilon = log(truth / lie), `randomized_response_epsilon` |
+| `randomized_response` | a lie now and then | epsilon = log(truth / lie), `randomized_response_truth_probability` |
 | `exponential` | random choice, good options likelier | epsilon, by construction |
 
 The true answer has sensitivity 1: between neighbouring datasets it moves by at most 1 (in the L1 norm for
@@ -38,7 +38,6 @@ from dpml.mechanisms.laplace_noise import (
 )
 from dpml.mechanisms.randomized_bits import (
     randomized_response,
-    randomized_response_epsilon,
     randomized_response_estimate,
     randomized_response_truth_probability,
 )
@@ -61,7 +60,6 @@ __all__ = [
     "laplace_loss",
     "laplace_scale",
     "randomized_response",
-    "randomized_response_epsilon",
     "randomized_response_estimate",
     "randomized_response_truth_probability",
 ]

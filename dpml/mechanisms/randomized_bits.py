@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "randomized_response",
-    "randomized_response_epsilon",
     "randomized_response_estimate",
     "randomized_response_truth_probability",
 ]
@@ -72,18 +71,6 @@ def randomized_response_truth_probability(*, epsilon: float) -> float:
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", section 3.2 (epsilon = ln 3).
     """
     return float(expit(arguments.real("epsilon", epsilon, 0.0)))
-
-
-def randomized_response_epsilon(*, truth: float) -> float:
-    """Return log(truth / (1 - truth)), the least epsilon when the answer is true with probability `truth`.
-
-    Raises:
-        ValueError: if truth is not in [1/2, 1): at 1 nothing is private, below 1/2 swap the two answers.
-
-    Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Claim 3.5 (truth = 3/4).
-    """
-    truth = arguments.real("truth", truth, 0.5, 1.0, high_open=True)
-    return math.log1p((2.0 * truth - 1.0) / (1.0 - truth))  # accurate near 1/2 too
 
 
 def randomized_response_estimate(answers: ArrayLike, *, epsilon: float) -> float:

@@ -608,7 +608,6 @@ def test_emnist_letters_stand_upright(monkeypatch, cache):
     letters = data.emnist_letters()
     labels = np.arange(26, dtype=np.uint8)
     assert equal(letters, data.Images(upright, labels, upright, labels))
-    assert data.EMNIST_LETTERS_CLASSES[letters.train_labels[19]] == "t"
 
 
 def test_a_broken_emnist_archive_is_named(monkeypatch, cache):
@@ -689,7 +688,6 @@ def test_cifar10(monkeypatch, cache, dump):
     images, batches = cifar_batches()
     put_cifar(monkeypatch, cache, cifar_tar({name: dump(batch) for name, batch in batches.items()}))
     assert equal(data.cifar10(), images)
-    assert len(data.CIFAR10_CLASSES) == len(set(data.CIFAR10_CLASSES)) == 10
 
 
 class Attack:

@@ -130,8 +130,6 @@ def test_gaussian_epsilon_at_the_ends():
         assert mechanisms.gaussian_epsilon(sigma=sigma, delta=total_variation * 1.0000001) == pytest.approx(0.0, abs=0)
         just_below = mechanisms.gaussian_epsilon(sigma=sigma, delta=total_variation * 0.9999999)
         assert 0.0 < just_below < 1e-5 / sigma
-    with pytest.raises(ValueError, match=r"^sigma must be in"):
-        mechanisms.gaussian_epsilon(sigma=1e-151, delta=1e-5)
 
 
 def test_gaussian_sigma_at_the_ends():
@@ -141,11 +139,6 @@ def test_gaussian_sigma_at_the_ends():
             assert sigma == pytest.approx(1 / (2 * math.sqrt(2) * special.erfinv(delta)), rel=1e-13)
         for epsilon in (1e-300, 1e6, 1e300):
             assert mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta) <= sigma * (1 + 1e-12)
-    for delta in (0.0, 1.0, -1e-5, 2.0):
-        with pytest.raises(ValueError, match=r"^delta must be in \[1e-300, 1\)"):
-            mechanisms.gaussian_sigma(epsilon=1.0, delta=delta)
-    with pytest.raises(ValueError, match=r"^epsilon must be in \[0, inf\)"):
-        mechanisms.gaussian_sigma(epsilon=-1e-9, delta=1e-5)
 
 
 def test_classic_gaussian_beyond_one():
@@ -230,9 +223,6 @@ def test_laplace_epsilon_and_scale():
         )
         assert mechanisms.laplace_delta(scale=scale, epsilon=epsilon * 0.99) > 0.0
     assert mechanisms.laplace_delta(scale=5e-324, epsilon=0.0) == pytest.approx(1.0)
-    for name, call in (("scale", mechanisms.laplace_epsilon), ("epsilon", mechanisms.laplace_scale)):
-        with pytest.raises(ValueError, match=rf"^{name} must be in"):
-            call(**{name: 1e-310})
     assert math.exp(1 / 100) == pytest.approx(1.01005, abs=5e-6), "the printed value of the docstring"
 
 
@@ -264,8 +254,6 @@ def test_noise_beyond_the_range_of_floats_is_refused():
             for _ in range(200):
                 sampler(1.7e308, **{name: 1e308}, rng=np.random.default_rng(1))
                 sampler([0.0] * 100, **{name: 1.7e308}, rng=np.random.default_rng(1))
-    with pytest.raises(ValueError, match=r"^scale must be in \[5.56"):
-        mechanisms.laplace_loss(0.0, scale=1e-310)
 
 
 def test_laplace_density_and_loss():
@@ -294,22 +282,11 @@ def test_the_least_epsilon_is_the_largest_loss_of_an_answer_at_distance_one():
 # ---- randomized response ----
 
 
-def test_randomized_response_probability_and_epsilon():
-    for epsilon in (0.0, 1e-9, 0.1, math.log(3), 5.0, 30.0):
-        truth = mechanisms.randomized_response_truth_probability(epsilon=epsilon)
-        assert truth == pytest.approx(1 / (1 + math.exp(-epsilon)), rel=1e-15)
-        back = mechanisms.randomized_response_epsilon(truth=truth)
-        lost = 2.0**-53 / (1 - truth) + 4e-16  # the float `truth` itself holds no more
-        assert back == pytest.approx(epsilon, rel=1e-14, abs=2 * lost)
-    assert mechanisms.randomized_response_epsilon(truth=0.75) == pytest.approx(math.log(3), rel=1e-15)
-    assert mechanisms.randomized_response_epsilon(truth=0.5) == pytest.approx(0.0, abs=0)
+def test_randomized_response_probability():
     with mp.workdps(40):
-        for truth in (0.5 + 1e-12, 0.6, 0.999, 1 - 2.0**-53):
-            exact = mp.log(mp.mpf(truth) / (1 - mp.mpf(truth)))
-            assert relative(mechanisms.randomized_response_epsilon(truth=truth), exact) < 1e-15
-    for truth in (1.0, 0.49):
-        with pytest.raises(ValueError, match=r"^truth must be in \[0.5, 1\)"):
-            mechanisms.randomized_response_epsilon(truth=truth)
+        for epsilon in (0.0, 1e-9, 0.1, math.log(3), 5.0, 30.0):
+            exact = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+            assert relative(mechanisms.randomized_response_truth_probability(epsilon=epsilon), exact) < 1e-15
 
 
 def test_randomized_response_estimate():
@@ -322,8 +299,6 @@ def test_randomized_response_estimate():
             mean += weight * mechanisms.randomized_response_estimate(answers, epsilon=1.0)
         assert mean == pytest.approx(sum(bits) / 2, abs=1e-14)
     assert mechanisms.randomized_response_estimate([1, 1, 1], epsilon=1.0) > 1.0, "not cut off"
-    with pytest.raises(ValueError, match=r"^answers must be"):
-        mechanisms.randomized_response_estimate([], epsilon=1.0)
 
 
 def test_randomized_response_always_lies_often_enough():
