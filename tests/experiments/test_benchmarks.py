@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import accounting
+from benchmarks import accounting, waiting
 from book.ext import recorded
 
 ROOT = Path(__file__).parents[2]
@@ -90,3 +90,13 @@ def test_a_quick_call_is_repeated_and_a_slow_one_is_not():
     seconds, answer = accounting.timed(lambda: calls.append(0) or 7.0)
     assert answer == pytest.approx(7.0) and seconds > 0.0
     assert len(calls) > 10
+
+
+def test_the_report_on_waiting_says_what_misses_its_goal(capsys):
+    rows = [waiting.Row("quick", 1.0, 2.0), waiting.Row("slow", 3.0, 2.0)]
+    assert not waiting.report("Things", rows, shown=0)
+    assert capsys.readouterr().out.splitlines()[1:] == ["Things: 4.0 s in all", "    3.00 s of 2  NOT MET  slow"]
+    assert waiting.report("Things", rows[:1])
+    goals = [goal for goal, call in waiting.numbers().values() if goal <= 1.0 and call() is not None]
+    assert len(goals) == 3
+    assert len(dict(waiting.explorers())) > 30
