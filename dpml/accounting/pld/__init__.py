@@ -59,7 +59,16 @@ from dpml.accounting.pld.contour.curve import ends_on_lines
 from dpml.accounting.pld.contour.ends import both_directions, delta_both_directions
 from dpml.accounting.pld.lattice import bracket
 from dpml.accounting.pld.lattice.curve import ends_on_lattices
-from dpml.accounting.pld.limits import LARGEST_SIGMA, ROUNDING, TOLERANCE, chance_drawn, out_of_range, smallest_delta
+from dpml.accounting.pld.limits import (
+    INTERVAL,
+    LARGEST_SIGMA,
+    ROUNDING,
+    TOLERANCE,
+    agree,
+    chance_drawn,
+    out_of_range,
+    smallest_delta,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -101,18 +110,18 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     if exact is not None:
         lower = 0.0 if math.isinf(exact) else exact * (1.0 - 3.0 * ROUNDING)
         return Bounds(lower, upper=exact, delta=delta, adjacency="add/remove", sampling="Poisson")
-    removed, added = _directions(q, sigma, steps)
-    quick = both_directions(q, sigma, steps, delta, 1e-4)
-    if quick is not None:
-        return Bounds(quick[0], upper=quick[1], delta=delta, adjacency="add/remove", sampling="Poisson")
-    try:
-        lower, upper = bracket.epsilon_interval(removed, delta, 1e-4)
-        if not bracket.certifies(added, delta, upper, 1e-3):
-            ends = bracket.epsilon_interval(added, delta, 1e-4)
-            lower, upper = max(lower, ends[0]), max(upper, ends[1])
-    except OverflowError as error:
-        raise out_of_range(sigma, error) from None
-    return Bounds(lower, upper=upper, delta=delta, adjacency="add/remove", sampling="Poisson")
+    lower, upper = _by_contour(q, sigma, steps, delta)
+    if not agree(lower, upper, INTERVAL):
+        removed, added = _directions(q, sigma, steps)
+        try:
+            ends = bracket.epsilon_interval(removed, delta, INTERVAL)
+            if not bracket.certifies(added, delta, ends[1], 1e-3):
+                other = bracket.epsilon_interval(added, delta, INTERVAL)
+                ends = max(ends[0], other[0]), max(ends[1], other[1])
+        except OverflowError as error:
+            raise out_of_range(sigma, error) from None
+        lower, upper = max(lower, ends[0]), min(upper, ends[1])
+    return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="add/remove", sampling="Poisson")
 
 
 def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
@@ -185,10 +194,10 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
             found[count] = exact
     if left:
         removed, added = _directions(q, sigma, 1)
-        found.update(ends_on_lines(q, sigma, left, delta, 1e-4))
+        found.update(ends_on_lines(q, sigma, left, delta, INTERVAL))
         left = [count for count in left if count not in found]
         try:
-            found.update(ends_on_lattices(removed[0][0], added[0][0], left, delta, 1e-4))
+            found.update(ends_on_lattices(removed[0][0], added[0][0], left, delta, INTERVAL))
         except OverflowError as error:
             raise out_of_range(sigma, error) from None
     return np.array([found[int(c)] for c in counts.reshape(-1)], dtype=np.float64).reshape(counts.shape)
@@ -225,24 +234,24 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
 
 
 def _upper_end(q: float, sigma: float, steps: int, delta: float) -> float:
-    """Return the upper end in the cases without a closed form; arguments as `epsilon_bounds`, not checked.
-
-    Raises:
-        ValueError: if the tail of the loss is beyond the range of floats.
-
-    Source: as `epsilon_bounds`.
-    """
+    """The upper end in the cases without a closed form; arguments as `epsilon_bounds`, not checked."""
+    lower, upper = _by_contour(q, sigma, steps, delta)
+    if agree(lower, upper, INTERVAL):
+        return upper
     removed, added = _directions(q, sigma, steps)
-    quick = both_directions(q, sigma, steps, delta, TOLERANCE)
-    if quick is not None:
-        return quick[1]
     try:
-        upper = bracket.epsilon_upper(removed, delta, TOLERANCE)
-        if not bracket.certifies(added, delta, upper, max(1e-3, TOLERANCE)):
-            upper = max(upper, bracket.epsilon_upper(added, delta, TOLERANCE))
+        end = bracket.epsilon_upper(removed, delta, TOLERANCE)
+        if not bracket.certifies(added, delta, min(end, upper), 1e-3):
+            end = max(end, bracket.epsilon_upper(added, delta, TOLERANCE))
     except OverflowError as error:
         raise out_of_range(sigma, error) from None
-    return upper
+    return min(end, upper)
+
+
+def _by_contour(q: float, sigma: float, steps: int, delta: float) -> tuple[float, float]:
+    """Both ends of epsilon by the contour integral, close where they can be; 0 and infinity where it has no answer."""
+    _directions(q, sigma, steps)
+    return both_directions(q, sigma, steps, delta, TOLERANCE) or (0.0, math.inf)
 
 
 def _arguments(q: float, sigma: float, steps: int, delta: float) -> tuple[float, float, int, float]:

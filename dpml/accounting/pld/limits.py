@@ -29,6 +29,14 @@ def scale(epsilon: float) -> float:
     return max(min(1.0, 30.0 * epsilon), 0.03, epsilon / 100.0)
 
 
+def agree(lower: float, upper: float, tolerance: float) -> bool:
+    """Whether the two ends are finite and as close as a tolerance asks.
+
+    Source: definition.
+    """
+    return math.isfinite(upper) and upper - lower <= tolerance * scale(upper)
+
+
 def smallest_delta(delta: float) -> float:
     """Return delta if it is 0 or at least the smallest one that the method supports.
 

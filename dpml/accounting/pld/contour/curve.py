@@ -10,7 +10,7 @@ from dpml.accounting.pld.contour import placement
 from dpml.accounting.pld.contour.ends import both_directions, certified_ends, line_certifies, start
 from dpml.accounting.pld.contour.line import Line, line
 from dpml.accounting.pld.contour.placement import Step
-from dpml.accounting.pld.limits import scale
+from dpml.accounting.pld.limits import agree, scale
 from dpml.accounting.pld.pairs import Array
 
 SPREAD = 3.0
@@ -34,8 +34,8 @@ def ends_on_lines(q: float, sigma: float, counts: list[int], delta: float, toler
         for count, end in zip(group, found.tolist(), strict=True):
             if math.isinf(end):
                 alone = both_directions(q, sigma, count, delta, tolerance)
-                if alone is None:  # the fewer the steps, the harder
-                    return ends
+                if alone is None or not agree(*alone, tolerance):
+                    return ends  # the fewer the steps, the harder
                 end = alone[1]
             ends[count] = end
     return ends

@@ -24,12 +24,15 @@ ACCURACY = 1e-7
 
 _LOG_LEAST = -570.0  # of a delta that floats hold
 
+SHORT = 1e-5
+"""The same for a shorter line, whose sum has less rounding."""
+
 COARSE = 1e-2
 """The same where it is enough to know that delta is smaller than asked for."""
 
 
 def both_directions(q: float, sigma: float, steps: int, delta: float, tolerance: float) -> tuple[float, float] | None:
-    """Lower and upper end of epsilon for add/remove neighbours, `tolerance` apart times `scale` of epsilon."""
+    """Both ends of epsilon for add/remove neighbours, `tolerance` times `scale` apart if possible; or None."""
     begun = start(q, sigma, steps, delta)
     removed = begun and epsilon_ends(Step(q, sigma, 1.0), steps, delta, *begun, tolerance)
     if removed is None:
@@ -120,33 +123,35 @@ class Ends(NamedTuple):
 
 
 def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float, tolerance: float) -> Ends | None:
-    """Both ends of epsilon at delta, less than `tolerance` apart times `scale`; None where that is out of reach.
+    """Both ends of epsilon at delta, less than `tolerance` apart times `scale` where that is within reach, or None.
 
     `guess` is about an epsilon that holds and `lam` about the tilt of its Chernoff bound. Planned anew while
-    epsilon turns out far from the one that the line was made for.
+    epsilon turns out far from the one that the line was made for; where rounding keeps the ends apart, a shorter line
+    may bring them closer.
     """
     log_delta = math.log(delta)
-    low, high, last = 0.0, math.inf, math.inf
-    for _ in range(5):
+    low, high, last, accuracy = 0.0, math.inf, math.inf, ACCURACY
+    for _ in range(6):
         seen = placement.moments_near(step, lam)
-        if seen is None:
-            return None
-        plan = placement.placement_for(seen, [(steps, guess)], log_delta, ACCURACY)
-        found = plan and line(step, np.array([float(steps)]), plan, ACCURACY)
-        if not found:
-            return None
+        where = seen and placement.placement_for(seen, [(steps, guess)], log_delta, accuracy)
+        found = where and line(step, np.array([float(steps)]), where, accuracy)
+        if not (seen and found):
+            break
         close = 0.02 * tolerance * scale(guess)
         high = min(high, float(certified_ends(found, log_delta, np.array([guess]), np.array([close]))[0]))
         if math.isinf(high):
-            return None
+            break
         low = max(low, refuted_below(found, log_delta, high, close))
         if high - low <= tolerance * scale(high):
-            return Ends(min(low, high), high, found.lam)
+            break
         if high - low > 0.5 * last:
-            return None
-        last = high - low
+            if accuracy == SHORT:
+                break
+            accuracy, last = SHORT, math.inf
+        else:
+            last = high - low
         guess, lam = high, placement.chernoff(seen, steps, high)[0]
-    return None
+    return None if math.isinf(high) else Ends(min(low, high), high, lam)
 
 
 def line_certifies(step: Step, counts: Array, delta: float, epsilons: Array, lam: float) -> NDArray[np.bool_]:

@@ -26,20 +26,20 @@ def ends_on_lattices(removed: Pair, added: Pair, counts: list[int], delta: float
 
 
 def _on_one_lattice(pair: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
-    plan = bracket.layout_for([(pair, counts[-1])], delta, 0.0, tolerance)
+    layout = bracket.layout_for([(pair, counts[-1])], delta, 0.0, tolerance)
     if len(counts) > 1:
         least = bracket.layout_for([(pair, counts[0])], delta, 0.0, tolerance)
-        window = plan.window
+        window = layout.window
         missing = window.low - least.window.low
         size = window.size
         while size * window.h < window.size * window.h + missing:
             size *= 2
-        plan = plan._replace(window=window._replace(low=min(window.low, least.window.low), size=size))
-    h = plan.window.h
+        layout = layout._replace(window=window._replace(low=min(window.low, least.window.low), size=size))
+    h = layout.window.h
     place = discretise.offset(pair, h)
-    lattice = discretise.worse(pair, h, place, *discretise.index_range(pair, h, place, *plan.ranges[0]))
-    ends, guess = {}, plan.guess
+    lattice = discretise.worse(pair, h, place, *discretise.index_range(pair, h, place, *layout.ranges[0]))
+    ends, guess = {}, layout.guess
     for count in reversed(counts):
-        found = tilted_profile([(lattice, count)], plan.window, plan.below, plan.above)
-        guess = ends[count] = bracket._upper_end(found, delta, guess, tolerance)
+        found = tilted_profile([(lattice, count)], layout.window, layout.below, layout.above)
+        guess = ends[count] = bracket.certified(found, delta, guess, tolerance)
     return ends
