@@ -200,19 +200,23 @@ def _search(
     close, width = arguments.real("close", close, 0.0), arguments.real("width", width, 0.0)
     at = low if guess is None else arguments.real("guess", guess, low, high)
     above = below = math.nan
-    first, factor, reach = low, 1.01, max(width, high * 2.0**-60)
+    first, factor, reach, before = low, 1.01, max(width, high * 2.0**-60), (math.nan, math.nan)
     while math.isnan(above) or math.isnan(below):  # a point on either side
         value = _number(excess, at)
+        fall = (before[1] - value) / (at - before[0])  # on the way from the last point
+        reached = value / fall if 0.0 < fall < math.inf else 0.0  # how far the crossing is, by the secant
+        beyond = at + 1.3 * reached
+        before = at, value
         if value > 0.0:
             if at == high:
                 raise ValueError(f"excess(high) must be <= 0 at high = {high!r}, got {value!r}")
             low, above = at, value + close / 2.0
-            at = high if guess is None else min(at * factor + reach, high)
+            at = high if guess is None else min(max(at * factor + reach, min(beyond, 4.0 * at)), high)
         else:
             high, below = at, value + close / 2.0
             if at == first or value >= -close < 0.0:
                 return low, high
-            at = max(at / factor - reach, first)
+            at = max(min(at / factor - reach, max(beyond, at / 4.0)), first)
         factor, reach = min(factor**3, 4.0), 4.0 * reach
     step, last, was_low = 0, low, False
     while high - low > width and math.nextafter(low, high) < high:

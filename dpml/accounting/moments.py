@@ -45,7 +45,7 @@ import numpy as np
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.accounting.subsampled_gaussian import log_e1, log_moments, refuse_overflow, without_noise
+from dpml.accounting.subsampled_gaussian import log_e1, log_moments, refuse_overflow, without_accounting
 
 __all__ = ["binomial_sum", "epsilon", "log_moment", "log_moment_e1", "log_moment_e2"]
 
@@ -157,7 +157,7 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float, max_lam: int = 
     steps = arguments.integer("steps", steps, 0, 2**53)
     delta = arguments.probability("delta", delta)
     max_lam = arguments.integer("max_lam", max_lam, 1, 10**6)
-    known = without_noise(q, sigma, steps, delta)
+    known = without_accounting(q, sigma, steps, delta)
     if known is not None:
         return _labelled(known, delta, None)
     lam = np.arange(1.0, max_lam + 1.0)

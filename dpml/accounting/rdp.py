@@ -72,7 +72,7 @@ from dpml import arguments, numerics
 from dpml.accounting import orders
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.quadrature import Nodes, exp_excess
-from dpml.accounting.subsampled_gaussian import log_moments, refuse_overflow, without_noise
+from dpml.accounting.subsampled_gaussian import log_moments, refuse_overflow, without_accounting
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -197,7 +197,7 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
     sigma = arguments.real("sigma", sigma, 0.0)
     steps = arguments.integer("steps", steps, 0, 2**53)
     delta = arguments.probability("delta", delta)
-    value, order = without_noise(q, sigma, steps, delta), None
+    value, order = without_accounting(q, sigma, steps, delta), None
     if value is None:
         value, lam = _best(q, sigma, float(steps), -math.log(delta))
         value, order = refuse_overflow(value, sigma), lam + 1.0
@@ -224,7 +224,7 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
         raise ValueError("steps must be an array of integers in [0, 2^53], got fractions")
     result = np.zeros(counts.shape)
     if sigma == 0.0 or q == 0.0 or delta == 0.0:
-        flat = [without_noise(q, sigma, int(t), delta) for t in counts.reshape(-1)]
+        flat = [without_accounting(q, sigma, int(t), delta) for t in counts.reshape(-1)]
         return np.array(flat, dtype=np.float64).reshape(counts.shape)[()]
     some = counts > 0.0
     if some.any():

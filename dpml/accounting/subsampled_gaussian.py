@@ -107,20 +107,26 @@ def log_e1(lam: float, q: float, sigma: float) -> float:
     return float(quadrature.log_moments(np.array([lam]), quadrature.negative_powers(*points, q))[0])
 
 
-def without_noise(q: float, sigma: float, steps: int, delta: float) -> float | None:
-    """The epsilon of the cases that need no accounting, else None."""
-    if q == 0.0 or steps == 0:
+def known_epsilon(q: float, sigma: float, steps: int, delta: float) -> float | None:
+    """The epsilon of the cases that need no accounting, else None.
+
+    Nothing is lost at a delta above the chance that the record is drawn at all; without noise everything is below it.
+    """
+    if chance_drawn(q, steps) <= delta:
         return 0.0
-    if sigma == 0.0:  # the mechanism leaks all if the record is ever drawn
-        if delta == 1.0 or (q <= delta if steps == 1 else _rarely_drawn(q, steps, delta)):
-            return 0.0
-        return math.inf
-    return math.inf if delta == 0.0 else None
+    return math.inf if sigma == 0.0 or delta == 0.0 else None
 
 
-def _rarely_drawn(q: float, steps: int, delta: float) -> bool:
-    """Whether 1 - (1-q)^steps <= delta < 1, with the rounding of both logarithms on the safe side."""
-    return q < 1.0 and steps * -math.log1p(-q) * (1.0 + 2.0**-50) <= -math.log1p(-delta)
+def without_accounting(q: float, sigma: float, steps: int, delta: float) -> float | None:
+    """The same where there is no noise, no record, no step or no delta: what a bound by moments leaves out."""
+    return known_epsilon(q, sigma, steps, delta) if 0.0 in (q, sigma, steps, delta) else None
+
+
+def chance_drawn(q: float, steps: int) -> float:
+    """1 - (1 - q)^steps: the chance that a record is drawn at all, rounded up."""
+    if q == 1.0 or steps < 2:
+        return q * min(steps, 1)
+    return min(1.0, -math.expm1(steps * math.log1p(-q)) * (1.0 + 2.0**-50))
 
 
 def refuse_overflow(value: float, sigma: float) -> float:

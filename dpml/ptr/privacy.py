@@ -39,9 +39,10 @@ from dpml.accounting.guarantee import Bounds, Guarantee
 from dpml.accounting.pld import pairs
 from dpml.accounting.pld.lattice import bracket
 from dpml.accounting.pld.lattice.curve import ends_on_lattices
-from dpml.accounting.pld.limits import TOLERANCE, chance_drawn, out_of_range, smallest_delta
+from dpml.accounting.pld.limits import INTERVAL, after_each, agree, checked_run, losses_of
 from dpml.accounting.pld.losses import Loss
 from dpml.accounting.pld.pairs import Pair
+from dpml.accounting.subsampled_gaussian import known_epsilon
 from dpml.ptr._checked import Parameters, parameters
 from dpml.ptr._worst_pairs import LEAST, upper_pair, worst_pairs
 from dpml.ptr.renyi import exact_subsampled_rdp
@@ -101,16 +102,13 @@ def epsilon_bounds(
     via characteristic function", AISTATS 2022, Theorems 10 and 11.
     """
     q, given, steps, delta = _checked(q, sigma, tau, scale, delta0, steps, delta)
-    upper = _upper(q, given, steps, delta)
-    lower = 0.0
+    lower, upper = 0.0, _upper(q, given, steps, delta)
     if upper > 0.0 and delta > 0.0:
         first, second, _ = worst_pairs(given)
-        try:
-            lower = _lower(_removed(second, q), steps, delta)
-            if given.sigma2 >= LEAST and upper - lower > 1e-4 * max(1.0, upper / 100.0):
-                lower = max(lower, _lower(_removed(first, q), steps, delta))
-        except OverflowError as error:
-            raise out_of_range(given.sigma, error) from None
+        with losses_of(given.sigma):
+            lower = bracket.epsilon_interval([(_removed(second, q), steps)], delta, INTERVAL)[0]
+            if given.sigma2 >= LEAST and not agree(lower, upper, INTERVAL):
+                lower = max(lower, bracket.epsilon_interval([(_removed(first, q), steps)], delta, INTERVAL)[0])
     return Bounds(lower, upper=upper, delta=delta, adjacency="add/remove", sampling="Poisson")
 
 
@@ -139,25 +137,14 @@ def epsilon_curve(
 
     Source: as `epsilon_bounds`.
     """
-    counts = arguments.array("steps", steps, low=0.0, high=1e9)
-    if (counts != np.floor(counts)).any():
-        raise ValueError("steps must be an array of whole numbers in [0, 1e9], got an element that is not whole")
     q, given, _, delta = _checked(q, sigma, tau, scale, delta0, 0, delta)
-    found: dict[int, float] = {}
-    left = []
-    for count in (int(c) for c in np.unique(counts)):
-        easy = _easy(q, given, count, delta)
-        if easy is None:
-            left.append(count)
-        else:
-            found[count] = easy
-    if left:
-        removed = _removed(upper_pair(given, max(left) * q / delta), q)
-        try:
-            found.update(ends_on_lattices(removed, pairs.exchanged(removed), left, delta, 1e-4))
-        except OverflowError as error:
-            raise out_of_range(given.sigma, error) from None
-    return np.array([found[int(c)] for c in counts.reshape(-1)], dtype=np.float64).reshape(counts.shape)
+
+    def others(counts: list[int]) -> dict[int, float]:
+        removed = _removed(upper_pair(given, max(counts) * q / delta), q)
+        with losses_of(given.sigma):
+            return ends_on_lattices(removed, counts, delta, INTERVAL)
+
+    return after_each(steps, lambda count: _known(q, given, count, delta), others)
 
 
 def noise_multiplier(
@@ -212,31 +199,19 @@ def matching_gaussian_sigma(
 
 
 def _upper(q: float, given: Parameters, steps: int, delta: float) -> float:
-    easy = _easy(q, given, steps, delta)
-    if easy is not None:
-        return easy
-    removed = _removed(upper_pair(given, steps * q / delta), q)
-    try:
-        upper = bracket.epsilon_upper([(removed, steps)], delta, TOLERANCE)
-        added = [(pairs.exchanged(removed), steps)]
-        if q < 1.0 and not bracket.certifies(added, delta, upper, 1e-3):
-            upper = max(upper, bracket.epsilon_upper(added, delta, TOLERANCE))
-    except OverflowError as error:
-        raise out_of_range(given.sigma, error) from None
-    return upper
+    known = _known(q, given, steps, delta)
+    if known is not None:
+        return known
+    with losses_of(given.sigma):
+        return bracket.upper_of_both(_removed(upper_pair(given, steps * q / delta), q), steps, delta)
 
 
-def _easy(q: float, given: Parameters, steps: int, delta: float) -> float | None:
+def _known(q: float, given: Parameters, steps: int, delta: float) -> float | None:
     """Epsilon where it needs no distribution: 0, or infinity."""
-    if q == 0.0 or steps == 0 or chance_drawn(q, steps) <= delta:
-        return 0.0
-    if delta == 0.0 or bracket.infinite([(_removed(worst_pairs(given)[2], q), steps)]) * (1.0 + 1e-12) >= delta:
+    known = known_epsilon(q, given.sigma, steps, delta)
+    if known is None and bracket.infinite([(_removed(worst_pairs(given)[2], q), steps)]) * (1.0 + 1e-12) >= delta:
         return math.inf
-    return None
-
-
-def _lower(pair: Pair, steps: int, delta: float) -> float:
-    return bracket.epsilon_interval([(pair, steps)], delta, 1e-4)[0]
+    return known
 
 
 def _removed(pair: Pair, q: float) -> Pair:
@@ -246,12 +221,7 @@ def _removed(pair: Pair, q: float) -> Pair:
 def _checked(
     q: float, sigma: float, tau: float, scale: float, delta0: float, steps: int, delta: float
 ) -> tuple[float, Parameters, int, float]:
-    q = arguments.probability("q", q)
+    q, steps, delta = checked_run(q, steps, delta)
     if q > 0.0:
         arguments.real("q", q, 1e-9, 1.0)
-    return (
-        q,
-        parameters(sigma, tau, scale, delta0, low=LEAST, high=1e4),
-        arguments.integer("steps", steps, 0, 10**9),
-        smallest_delta(delta),
-    )
+    return q, parameters(sigma, tau, scale, delta0, low=LEAST, high=1e4), steps, delta

@@ -64,11 +64,12 @@ from dpml.accounting.pld.limits import (
     LARGEST_SIGMA,
     ROUNDING,
     TOLERANCE,
+    after_each,
     agree,
-    chance_drawn,
-    out_of_range,
-    smallest_delta,
+    checked_run,
+    losses_of,
 )
+from dpml.accounting.subsampled_gaussian import chance_drawn, known_epsilon
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -112,15 +113,13 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
         return Bounds(lower, upper=exact, delta=delta, adjacency="add/remove", sampling="Poisson")
     lower, upper = _by_contour(q, sigma, steps, delta)
     if not agree(lower, upper, INTERVAL):
-        removed, added = _directions(q, sigma, steps)
-        try:
-            ends = bracket.epsilon_interval(removed, delta, INTERVAL)
-            if not bracket.certifies(added, delta, ends[1], 1e-3):
-                other = bracket.epsilon_interval(added, delta, INTERVAL)
-                ends = max(ends[0], other[0]), max(ends[1], other[1])
-        except OverflowError as error:
-            raise out_of_range(sigma, error) from None
-        lower, upper = max(lower, ends[0]), min(upper, ends[1])
+        removed = _removed(q, sigma)
+        with losses_of(sigma):
+            low, high = bracket.epsilon_interval([(removed, steps)], delta, INTERVAL)
+            added = [(pairs.exchanged(removed), steps)]
+            if not bracket.certifies(added, delta, high, 1e-3):
+                low, high = map(max, (low, high), bracket.epsilon_interval(added, delta, INTERVAL))
+        lower, upper = max(lower, low), min(upper, high)
     return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="add/remove", sampling="Poisson")
 
 
@@ -159,12 +158,13 @@ def delta_bounds(*, q: float, sigma: float, steps: int, epsilon: float) -> Delta
         exact = q * mechanisms.gaussian_delta(sigma=sigma / math.sqrt(steps), epsilon=base)
         spare = 1e-11 * (1.0 + epsilon * epsilon * sigma * sigma)  # rounding of epsilon in the exponent
         return DeltaBounds(exact * max(0.0, 1.0 - spare), min(exact * (1.0 + spare), reached), epsilon)
-    parts = _directions(q, sigma, steps)
-    quick = delta_both_directions(q, sigma, steps, epsilon)
-    try:
-        ends = [quick] if quick else [bracket.delta_interval(direction, epsilon, 1e-5) for direction in parts]
-    except OverflowError as error:
-        raise out_of_range(sigma, error) from None
+    _supported(q, sigma)
+    ends = [delta_both_directions(q, sigma, steps, epsilon)]
+    if ends[0] is None:
+        with losses_of(sigma):
+            removed = _removed(q, sigma)
+            both = removed, pairs.exchanged(removed)
+            ends = [bracket.delta_interval([(pair, steps)], epsilon, 1e-5) for pair in both]
     upper = min(max(end[1] for end in ends), reached)
     return DeltaBounds(min(max(end[0] for end in ends), upper), upper, epsilon)
 
@@ -181,26 +181,16 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
 
     Source: as `epsilon_bounds`.
     """
-    counts = arguments.array("steps", steps, low=0.0, high=1e9)
-    if (counts != np.floor(counts)).any():
-        raise ValueError("steps must be an array of whole numbers in [0, 1e9], got an element that is not whole")
     q, sigma, _, delta = _arguments(q, sigma, 0, delta)
-    found, left = {}, []
-    for count in (int(c) for c in np.unique(counts)):
-        exact = _closed_form(q, sigma, count, delta)
-        if exact is None:
-            left.append(count)
-        else:
-            found[count] = exact
-    if left:
-        removed, added = _directions(q, sigma, 1)
-        found.update(ends_on_lines(q, sigma, left, delta, INTERVAL))
-        left = [count for count in left if count not in found]
-        try:
-            found.update(ends_on_lattices(removed[0][0], added[0][0], left, delta, INTERVAL))
-        except OverflowError as error:
-            raise out_of_range(sigma, error) from None
-    return np.array([found[int(c)] for c in counts.reshape(-1)], dtype=np.float64).reshape(counts.shape)
+
+    def others(counts: list[int]) -> dict[int, float]:
+        _supported(q, sigma)
+        found = ends_on_lines(q, sigma, counts, delta, INTERVAL)
+        left = [count for count in counts if count not in found]
+        with losses_of(sigma):
+            return found | (ends_on_lattices(_removed(q, sigma), left, delta, INTERVAL) if left else {})
+
+    return after_each(steps, lambda count: _closed_form(q, sigma, count, delta), others)
 
 
 def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> float:
@@ -238,46 +228,34 @@ def _upper_end(q: float, sigma: float, steps: int, delta: float) -> float:
     lower, upper = _by_contour(q, sigma, steps, delta)
     if agree(lower, upper, INTERVAL):
         return upper
-    removed, added = _directions(q, sigma, steps)
-    try:
-        end = bracket.epsilon_upper(removed, delta, TOLERANCE)
-        if not bracket.certifies(added, delta, min(end, upper), 1e-3):
-            end = max(end, bracket.epsilon_upper(added, delta, TOLERANCE))
-    except OverflowError as error:
-        raise out_of_range(sigma, error) from None
-    return min(end, upper)
+    with losses_of(sigma):
+        return bracket.upper_of_both(_removed(q, sigma), steps, delta, below=upper)
 
 
 def _by_contour(q: float, sigma: float, steps: int, delta: float) -> tuple[float, float]:
-    """Both ends of epsilon by the contour integral, close where they can be; 0 and infinity where it has no answer."""
-    _directions(q, sigma, steps)
-    return both_directions(q, sigma, steps, delta, TOLERANCE) or (0.0, math.inf)
+    _supported(q, sigma)
+    return both_directions(q, sigma, steps, delta, TOLERANCE)
 
 
 def _arguments(q: float, sigma: float, steps: int, delta: float) -> tuple[float, float, int, float]:
-    return (
-        arguments.probability("q", q),
-        arguments.real("sigma", sigma, 0.0),
-        arguments.integer("steps", steps, 0, 10**9),
-        smallest_delta(delta),
-    )
+    q, steps, delta = checked_run(q, steps, delta)
+    return q, arguments.real("sigma", sigma, 0.0), steps, delta
 
 
-def _directions(q: float, sigma: float, steps: int) -> tuple[bracket.Parts, bracket.Parts]:
+def _supported(q: float, sigma: float) -> None:
     arguments.real("q", q, 1e-12, 1.0, high_open=True)
     arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA)
-    removed = pairs.poisson(pairs.gaussian(1.0 / sigma), q)
-    return [(removed, steps)], [(pairs.exchanged(removed), steps)]
+
+
+def _removed(q: float, sigma: float) -> pairs.Pair:
+    return pairs.poisson(pairs.gaussian(1.0 / sigma), q)
 
 
 def _closed_form(q: float, sigma: float, steps: int, delta: float) -> float | None:
-    if q == 0.0 or steps == 0 or chance_drawn(q, steps) <= delta:
-        return 0.0
-    if sigma == 0.0 or delta == 0.0:
-        return math.inf
-    if q == 1.0:
-        return mechanisms.gaussian_epsilon(sigma=sigma / math.sqrt(steps), delta=delta) * (1.0 + ROUNDING)
-    if steps == 1:
+    known = known_epsilon(q, sigma, steps, delta)
+    if known is None and q == 1.0:
+        known = mechanisms.gaussian_epsilon(sigma=sigma / math.sqrt(steps), delta=delta) * (1.0 + ROUNDING)
+    if known is None and steps == 1:
         base = mechanisms.gaussian_epsilon(sigma=sigma, delta=delta / q)
-        return float(numerics.log1p_scaled_expm1(base, q=q)) * (1.0 + ROUNDING)
-    return None
+        known = float(numerics.log1p_scaled_expm1(base, q=q)) * (1.0 + ROUNDING)
+    return known

@@ -6,16 +6,15 @@ import math
 from collections.abc import Callable
 
 from dpml import arguments, mechanisms, numerics
-from dpml.accounting.pld.limits import LARGEST_SIGMA, smallest_delta
+from dpml.accounting.pld.limits import LARGEST_SIGMA, checked_run
 
 
 def checked(q: float, steps: int, epsilon: float, delta: float) -> tuple[float, int, float, float]:
     """The arguments of a calibration, in their ranges."""
-    q = arguments.probability("q", q)
-    steps = arguments.integer("steps", steps, 0, 10**9)
     epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
     arguments.real("delta", delta, 0.0, 1.0, low_open=True)
-    return q, steps, epsilon, smallest_delta(delta)
+    q, steps, delta = checked_run(q, steps, delta)
+    return q, steps, epsilon, delta
 
 
 def central_limit(q: float, steps: int, epsilon: float, delta: float) -> float:

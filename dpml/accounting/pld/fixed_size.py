@@ -23,7 +23,8 @@ from dpml import arguments, mechanisms, numerics
 from dpml.accounting.guarantee import Bounds
 from dpml.accounting.pld import calibration, pairs
 from dpml.accounting.pld.lattice import bracket
-from dpml.accounting.pld.limits import LARGEST_SIGMA, ROUNDING, chance_drawn, out_of_range, smallest_delta
+from dpml.accounting.pld.limits import INTERVAL, LARGEST_SIGMA, ROUNDING, TOLERANCE, checked_run, losses_of
+from dpml.accounting.subsampled_gaussian import chance_drawn, known_epsilon
 
 __all__ = ["epsilon_bounds", "noise_multiplier"]
 
@@ -47,25 +48,16 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 10; the
     lecture, slide "Privacy amplification by sub-sampling", for the setting.
     """
-    q = arguments.probability("q", q)
+    q, steps, delta = checked_run(q, steps, delta)
     sigma = arguments.real("sigma", sigma, 0.0)
-    steps = arguments.integer("steps", steps, 0, 10**9)
-    delta = smallest_delta(delta)
-    lower, upper = 0.0, 0.0
-    if chance_drawn(q, steps) <= delta:
-        pass
-    elif sigma == 0.0 or delta == 0.0:
-        upper = math.inf
-    elif q == 1.0:
-        upper = _upper_end(q, sigma, steps, delta)
+    known = known_epsilon(q, sigma, steps, delta)
+    upper = _upper_end(q, sigma, steps, delta) if known is None else known
+    lower = 0.0
+    if known is None and q == 1.0:
         lower = upper * (1.0 - 2.0 * ROUNDING)
-    else:
-        _supported(q, sigma)
-        try:
-            lower = bracket.epsilon_interval([(pairs.replaced(1.0 / sigma, q), steps)], delta, 1e-4)[0]
-        except OverflowError as error:
-            raise out_of_range(sigma, error) from None
-        upper = _upper_end(q, sigma, steps, delta)
+    elif known is None:
+        with losses_of(sigma):
+            lower = bracket.epsilon_interval([(pairs.replaced(1.0 / sigma, q), steps)], delta, INTERVAL)[0]
     return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="replace-one", sampling="without replacement")
 
 
@@ -104,17 +96,11 @@ def _upper_end(q: float, sigma: float, steps: int, delta: float) -> float:
     """The upper end where there is noise and delta is below the chance of being drawn; arguments not checked."""
     if q == 1.0:
         return mechanisms.gaussian_epsilon(sigma=sigma / 2.0 / math.sqrt(steps), delta=delta) * (1.0 + ROUNDING)
-    _supported(q, sigma)
+    arguments.real("q", q, 1e-9, 1.0, high_open=True)
+    arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA)
     if steps == 1:
         base = mechanisms.gaussian_epsilon(sigma=sigma / 2.0, delta=delta / q)
         return float(numerics.log1p_scaled_expm1(base, q=q)) * (1.0 + ROUNDING)
     pair = pairs.without_replacement(pairs.gaussian(2.0 / sigma), q)
-    try:
-        return bracket.epsilon_interval([(pair, steps)], delta, 1e-4)[1]
-    except OverflowError as error:
-        raise out_of_range(sigma, error) from None
-
-
-def _supported(q: float, sigma: float) -> None:
-    arguments.real("q", q, 1e-9, 1.0, high_open=True)
-    arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA)
+    with losses_of(sigma):
+        return bracket.epsilon_upper([(pair, steps)], delta, TOLERANCE)

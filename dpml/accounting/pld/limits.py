@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dpml import arguments
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 SMALLEST_DELTA = 1e-250
 """Below, the tails of the losses cannot be represented in floating point."""
@@ -22,48 +30,57 @@ INTERVAL = 1e-4
 
 
 def scale(epsilon: float) -> float:
-    """What a tolerance is multiplied by: tolerances are absolute for ordinary epsilon, relative for small and large.
-
-    Source: definition.
-    """
+    """What a tolerance is multiplied by: tolerances are absolute for ordinary epsilon, relative for small and large."""
     return max(min(1.0, 30.0 * epsilon), 0.03, epsilon / 100.0)
 
 
 def agree(lower: float, upper: float, tolerance: float) -> bool:
-    """Whether the two ends are finite and as close as a tolerance asks.
-
-    Source: definition.
-    """
+    """Whether the two ends are finite and as close as a tolerance asks."""
     return math.isfinite(upper) and upper - lower <= tolerance * scale(upper)
 
 
+def checked_run(q: float, steps: int, delta: float) -> tuple[float, int, float]:
+    """Sampling probability, number of steps and delta, in their ranges.
+
+    Raises:
+        ValueError: if q is not in [0, 1], steps not an integer in [0, 1e9], or delta neither 0 nor in [1e-250, 1].
+    """
+    return arguments.probability("q", q), arguments.integer("steps", steps, 0, 10**9), smallest_delta(delta)
+
+
 def smallest_delta(delta: float) -> float:
-    """Return delta if it is 0 or at least the smallest one that the method supports.
+    """`delta` if it is 0 or at least the smallest one that the method supports.
 
     Raises:
         ValueError: if delta is neither 0 nor in [1e-250, 1].
-
-    Source: the range of floating point; below, the tails of the losses cannot be represented.
     """
     delta = arguments.probability("delta", delta)
     if 0.0 < delta < SMALLEST_DELTA:
-        raise ValueError(
-            f"delta must be 0 or in [{SMALLEST_DELTA:g}, 1], got {delta!r}: smaller ones are not supported"
-        )
+        raise ValueError(f"delta must be 0 or in [{SMALLEST_DELTA:g}, 1], got {delta!r}: no smaller one is supported")
     return delta
 
 
-def chance_drawn(q: float, steps: int) -> float:
-    """1 - (1 - q)^steps: the chance that a record is drawn at all. Nothing is lost at a delta above it.
+@contextmanager
+def losses_of(sigma: float) -> Iterator[None]:
+    """Refuse a sigma whose losses are too large for floats, by its name."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(f"sigma must be larger for this delta and number of steps, got {sigma!r}: {error}") from None
 
-    Source: definition.
+
+def after_each(
+    steps: ArrayLike, known: Callable[[int], float | None], others: Callable[[list[int]], dict[int, float]]
+) -> NDArray[np.float64]:
+    """Epsilon after each number of steps in an array, in its shape: the `known` ones, and all `others` at once.
+
+    Raises:
+        ValueError: if steps is not an array of whole numbers in [0, 1e9].
     """
-    return -math.expm1(steps * math.log1p(-q)) if q < 1.0 else float(steps > 0)
-
-
-def out_of_range(sigma: float, error: OverflowError) -> ValueError:
-    """The refusal of a sigma whose losses are too large for floats.
-
-    Source: the range of floating point.
-    """
-    return ValueError(f"sigma must be larger for this delta and number of steps, got {sigma!r}: {error}")
+    counts = arguments.array("steps", steps, low=0.0, high=1e9)
+    if (counts != np.floor(counts)).any():
+        raise ValueError("steps must be an array of whole numbers in [0, 1e9], got an element that is not whole")
+    found = {count: known(count) for count in np.unique(counts).astype(int).tolist()}
+    left = [count for count, value in found.items() if value is None]
+    found |= others(left) if left else {}
+    return np.array([found[int(c)] for c in counts.reshape(-1)], dtype=np.float64).reshape(counts.shape)

@@ -47,7 +47,7 @@ from dpml import arguments
 from dpml.accounting.guarantee import ADJACENCIES, SAMPLINGS, Bounds
 from dpml.accounting.pld import pairs
 from dpml.accounting.pld.lattice import bracket
-from dpml.accounting.pld.limits import smallest_delta
+from dpml.accounting.pld.limits import INTERVAL, smallest_delta
 from dpml.accounting.pld.pairs import Pair
 
 __all__ = [
@@ -225,7 +225,7 @@ def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
     elif counted and delta < 1.0:
         for direction in sorted({0, len(max(counted, key=lambda part: len(part[0].pairs))[0].pairs) - 1}):
             directed = [(loss.pairs[min(direction, len(loss.pairs) - 1)], count) for loss, count in counted]
-            ends = _at_the_top(directed, delta) or bracket.epsilon_interval(directed, delta, 1e-4)
+            ends = _at_the_top(directed, delta) or bracket.epsilon_interval(directed, delta, INTERVAL)
             top = sum(count * _largest(loss, min(direction, len(loss.pairs) - 1)) for loss, count in counted)
             upper = max(upper, min(ends[1], top * (1.0 + 1e-12)))
             lower = max(lower, min(ends[0], upper))

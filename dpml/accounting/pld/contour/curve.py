@@ -34,7 +34,7 @@ def ends_on_lines(q: float, sigma: float, counts: list[int], delta: float, toler
         for count, end in zip(group, found.tolist(), strict=True):
             if math.isinf(end):
                 alone = both_directions(q, sigma, count, delta, tolerance)
-                if alone is None or not agree(*alone, tolerance):
+                if not agree(*alone, tolerance):
                     return ends  # the fewer the steps, the harder
                 end = alone[1]
             ends[count] = end

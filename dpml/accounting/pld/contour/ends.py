@@ -31,17 +31,17 @@ COARSE = 1e-2
 """The same where it is enough to know that delta is smaller than asked for."""
 
 
-def both_directions(q: float, sigma: float, steps: int, delta: float, tolerance: float) -> tuple[float, float] | None:
-    """Both ends of epsilon for add/remove neighbours, `tolerance` times `scale` apart if possible; or None."""
+def both_directions(q: float, sigma: float, steps: int, delta: float, tolerance: float) -> tuple[float, float]:
+    """Ends of epsilon for add/remove neighbours, `tolerance` times `scale` apart if possible; else 0 and infinity."""
     begun = start(q, sigma, steps, delta)
     removed = begun and epsilon_ends(Step(q, sigma, 1.0), steps, delta, *begun, tolerance)
     if removed is None:
-        return None
+        return 0.0, math.inf
     low, high, lam = removed
     if line_certifies(Step(q, sigma, -1.0), np.array([float(steps)]), delta, np.array([high]), lam).all():
         return low, high
     added = epsilon_ends(Step(q, sigma, -1.0), steps, delta, high, lam, tolerance)
-    return (max(low, added.lower), max(high, added.upper)) if added else None
+    return (max(low, added.lower), max(high, added.upper)) if added else (low, math.inf)
 
 
 def delta_both_directions(q: float, sigma: float, steps: int, epsilon: float) -> tuple[float, float] | None:

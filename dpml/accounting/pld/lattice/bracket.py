@@ -14,8 +14,8 @@ from dpml import numerics
 from dpml.accounting.pld.lattice import discretise
 from dpml.accounting.pld.lattice.layout import Layout, coarse_law, plan_layout
 from dpml.accounting.pld.lattice.profile import Profile, tilted_profile
-from dpml.accounting.pld.limits import SMALLEST_DELTA, scale
-from dpml.accounting.pld.pairs import Pair
+from dpml.accounting.pld.limits import SMALLEST_DELTA, TOLERANCE, scale
+from dpml.accounting.pld.pairs import Pair, exchanged
 
 LARGEST = 2**22
 """Limit of the lattice and of the window; larger ones cost seconds and gigabytes."""
@@ -151,6 +151,15 @@ def certifies(parts: Parts, delta: float, epsilon: float, tolerance: float) -> b
         return infinite(parts) * (1.0 + 1e-12) <= delta
     layout = layout_for(parts, None, epsilon, tolerance)
     return profile_of(parts, layout, discretise.worse).upper(epsilon) <= delta
+
+
+def upper_of_both(removed: Pair, steps: int, delta: float, *, below: float = math.inf) -> float:
+    """The upper end for both directions, the record removed or added; `below` is one that is known to hold."""
+    added = [(exchanged(removed), steps)]
+    end = min(below, epsilon_upper([(removed, steps)], delta, TOLERANCE))
+    if end < below and not certifies(added, delta, end, 1e-3):
+        end = min(below, max(end, epsilon_upper(added, delta, TOLERANCE)))
+    return end
 
 
 def epsilon_interval(parts: Parts, delta: float, tolerance: float) -> tuple[float, float]:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from dpml.accounting.pld.lattice import bracket, discretise
 from dpml.accounting.pld.lattice.profile import tilted_profile
-from dpml.accounting.pld.pairs import Pair
+from dpml.accounting.pld.pairs import Pair, exchanged
 
 SPREAD = 1.5
 
 
-def ends_on_lattices(removed: Pair, added: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
+def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
     """Number of steps -> upper end of epsilon, the larger of the two directions; `counts` increase."""
     ends: dict[int, float] = {}
     while counts:
         group = [count for count in counts if count <= counts[0] * SPREAD]
         counts = counts[len(group) :]
         first = _on_one_lattice(removed, group, delta, tolerance)
-        second = _on_one_lattice(added, group, delta, tolerance)
+        second = _on_one_lattice(exchanged(removed), group, delta, tolerance)
         ends.update({count: max(first[count], second[count]) for count in group})
     return ends
 
