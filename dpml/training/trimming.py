@@ -48,11 +48,12 @@ from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import losses
 from dpml.ptr import privacy
 from dpml.ptr.propose_test_release import threshold
+from dpml.ptr.trimmed_sum import places
 from dpml.training.dpsgd import clip
 from dpml.training.mechanism import Accountant, Decision, Mechanism, State, gaussian, whole_batch
 from dpml.training.sampling import Poisson, Sampler
 
-__all__ = ["NextTrim", "keep_smallest", "next_trim", "tsgd", "tsgd_ptr", "upside_down_trim"]
+__all__ = ["NextTrim", "kept", "next_trim", "tsgd", "tsgd_ptr", "upside_down_trim"]
 
 Count = int | Tensor
 
@@ -195,7 +196,7 @@ def upside_down_trim(trim: Count, *, passed: bool | Tensor, change: int, most: i
     return moved
 
 
-def keep_smallest(norms: Tensor, *, trim: Count, ids: Tensor) -> Tensor:
+def kept(norms: Tensor, *, trim: Count, ids: Tensor) -> Tensor:
     """Return which examples stay when the `trim` ones of largest norm are dropped: booleans [B].
 
     `norms` are those before clipping. Equal norms are ordered by `ids`, the examples' numbers in the dataset, so that
@@ -220,14 +221,13 @@ def keep_smallest(norms: Tensor, *, trim: Count, ids: Tensor) -> Tensor:
             raise ValueError(f"trim must be an integer >= 0 or an integer tensor without dimensions, got {_came(trim)}")
     else:
         trim = arguments.integer("trim", trim, 0)
-    order = ids.argsort(stable=True)
-    order = order[norms[order].argsort(stable=True)]
-    return order.argsort() < len(norms) - trim
+    stays: Tensor = places(norms, ids=ids) < len(norms) - trim
+    return stays
 
 
 def _trimmed(norms: Tensor, *, trim: Count, ids: Tensor, clip_norm: float) -> Tensor:
     """The weights of the clipped gradients, 0 for the longest, in single precision at least."""
-    keep = keep_smallest(norms, trim=trim, ids=ids)
+    keep = kept(norms, trim=trim, ids=ids)
     norms = norms.detach().to(torch.promote_types(norms.dtype, torch.float32))
     return clip(norms, clip_norm=clip_norm).masked_fill_(~keep, 0.0)
 

@@ -13,7 +13,7 @@ from dpml.training import corruption, trimming, tsgd, tsgd_ptr
 from dpml.training.mechanism import Batch
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, Poisson, micro_batches
-from dpml.training.trimming import keep_smallest, next_trim, upside_down_trim
+from dpml.training.trimming import kept, next_trim, upside_down_trim
 from tests.training.helpers import cross_entropy, data, flat, gradients, network, seeded, train
 
 PTR = {"sigma": 1.1, "clip_norm": 1.0, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
@@ -119,34 +119,34 @@ def test_one_example_moves_the_sum_by_at_most_the_clip_norm():
 # ---- who stays ----
 
 
-def test_keep_smallest_against_sorting_pairs_and_against_numpy():
+def test_kept_against_sorting_pairs_and_against_numpy():
     rng = np.random.default_rng(2)
     for m in range(1, 9):
         for trim in range(m + 3):
             norms = rng.integers(0, 4, m).astype(float)  # many ties
             ids = rng.permutation(100)[:m]
-            kept = sorted(range(m), key=lambda i: (norms[i], ids[i]))[: max(0, m - trim)]
-            expected = [i in kept for i in range(m)]
+            stay = sorted(range(m), key=lambda i: (norms[i], ids[i]))[: max(0, m - trim)]
+            expected = [i in stay for i in range(m)]
             assert trimmed_sum.kept(norms, trim=trim, ids=ids).tolist() == expected
             for given in (trim, torch.tensor(trim)):
-                assert keep_smallest(torch.tensor(norms), trim=given, ids=torch.tensor(ids)).tolist() == expected
+                assert kept(torch.tensor(norms), trim=given, ids=torch.tensor(ids)).tolist() == expected
 
 
 def test_ties_do_not_depend_on_the_order_in_the_batch():
     norms, ids = torch.tensor([1.0, 1.0, 1.0, 0.5]), torch.tensor([7, 3, 9, 8])
     for order in itertools.permutations(range(4)):
         index = torch.tensor(order)
-        kept = keep_smallest(norms[index], trim=2, ids=ids[index])
-        assert set(ids[index][kept].tolist()) == {8, 3}
+        stay = kept(norms[index], trim=2, ids=ids[index])
+        assert set(ids[index][stay].tolist()) == {8, 3}
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_low_precision_undefined_and_no_norms(dtype):
     norms = torch.tensor([3.0, 1.0, 2.0, 3.0]).to(dtype)
-    assert keep_smallest(norms, trim=2, ids=torch.tensor([4, 3, 2, 1])).tolist() == [False, True, True, False]
+    assert kept(norms, trim=2, ids=torch.tensor([4, 3, 2, 1])).tolist() == [False, True, True, False]
     undefined = torch.tensor([torch.nan, 1.0, torch.inf, 2.0]).to(dtype)
-    assert keep_smallest(undefined, trim=2, ids=torch.arange(4)).tolist() == [False, True, False, True]
-    assert keep_smallest(norms[:0], trim=3, ids=torch.zeros(0, dtype=torch.int64)).shape == (0,)
+    assert kept(undefined, trim=2, ids=torch.arange(4)).tolist() == [False, True, False, True]
+    assert kept(norms[:0], trim=3, ids=torch.zeros(0, dtype=torch.int64)).shape == (0,)
 
 
 IDS = torch.arange(3)
@@ -169,7 +169,7 @@ IDS = torch.arange(3)
 )
 def test_bad_input_is_refused(change, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        keep_smallest(**{"norms": torch.ones(3), "trim": 1, "ids": IDS, **change})
+        kept(**{"norms": torch.ones(3), "trim": 1, "ids": IDS, **change})
 
 
 # ---- the test ----
