@@ -82,13 +82,19 @@ def prepare(root, installer=install):
     stamp.write_text(made_for)
 
 
+def made_with(root):
+    """Return what the stored outputs depend on, now and when the site was last built: a digest and a name a line."""
+    files = [path for path in (root / "dpml").rglob("[!.]*") if path.is_file() and "__pycache__" not in path.parts]
+    files.append(root / "requirements.txt")
+    now = {f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.relative_to(root).as_posix()}" for path in files}
+    record = root / "_build" / "made-with.txt"
+    return now, set(record.read_text(encoding="utf-8").splitlines()) if record.is_file() else set(), record
+
+
 def drop_stale_outputs(root):
     """Drop the stored outputs when code or a recorded result has changed: Jupyter's cache compares cells only."""
-    files = [path for top in ("dpml", "experiments") for path in (root / top).rglob("[!.]*") if path.is_file()]
-    files = [root / "requirements.txt", *(path for path in files if "__pycache__" not in path.parts)]
-    now = {f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.relative_to(root).as_posix()}" for path in files}
-    record, cache = root / "_build" / "made-with.txt", root / "_build" / ".jupyter_cache"
-    before = set(record.read_text(encoding="utf-8").splitlines()) if record.is_file() else set()
+    now, before, record = made_with(root)
+    cache = root / "_build" / ".jupyter_cache"
     if now != before and cache.exists():
         changed = sorted({line.split(" ", 1)[1] for line in now ^ before})
         print(f"Every notebook runs again. Changed: {', '.join(changed[:5])}{' ...' if changed[5:] else ''}")
@@ -118,7 +124,11 @@ def site(root, *arguments):
 def test(root, *arguments):
     checks = [] if arguments else ["ruff check .", "ruff format --check .", "mypy"]
     failed = [check for check in checks if run(root, "-m", *check.split())[0]]
-    status = run(root, "-m", "pytest", *(arguments or ("-n", "logical", "--maxprocesses", "8")))[0]
+    words = list(arguments) or ["-n", "logical", "--maxprocesses", "8"]
+    now, before, _ = made_with(root)
+    if not arguments and now == before and not run(root, "-m", "tests.repository.ran_by_site", show=".")[0]:
+        words += ["--ignore", "notebooks/exercises"]
+    status = run(root, "-m", "pytest", *words)[0]
     if failed:
         print(f"Failed besides pytest: {', '.join(failed)}")
     return status or len(failed)

@@ -13,28 +13,30 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
+import nbformat
 import pytest
+from jupyter_cache import get_cache
+
+from tests.repository import ran_by_site
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = (ROOT / "course.py").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def course() -> ModuleType:
+def course():
     """course.py as a module, loaded anew for each test."""
     spec = importlib.util.spec_from_file_location("course", ROOT / "course.py")
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
+def house(tmp_path):
     """A folder with the files that an environment and a build are made from."""
     (tmp_path / "requirements.txt").write_text("numpy==2.4.6\n", encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
@@ -43,357 +45,303 @@ def house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-class TestFile:
-    def test_is_short(self) -> None:
-        assert len(SOURCE.splitlines()) < 150
-
-    def test_needs_the_standard_library_only(self) -> None:
-        names = set()
-        for node in ast.walk(ast.parse(SOURCE)):
-            if isinstance(node, ast.Import):
-                names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                names.add((node.module or "").split(".")[0])
-        assert "pathlib" in names
-        assert names <= sys.stdlib_module_names
-
-    def test_an_old_python_can_read_it(self) -> None:
-        ast.parse(SOURCE, feature_version=(3, 7))
-
-    def test_gets_no_shell_and_joins_no_path_by_hand(self) -> None:
-        for call in (node for node in ast.walk(ast.parse(SOURCE)) if isinstance(node, ast.Call)):
-            assert "shell" not in {keyword.arg for keyword in call.keywords}
-        assert "/python" not in SOURCE
+def test_any_python_can_read_it_and_has_what_it_imports():
+    assert len(SOURCE.splitlines()) <= 160
+    tree = ast.parse(SOURCE, feature_version=(3, 7))
+    imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    imports += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert "pathlib" in imports
+    assert {name.split(".")[0] for name in imports} <= sys.stdlib_module_names
 
 
-class TestWords:
-    @pytest.mark.parametrize(
-        ("words", "status"),
-        [((), 0), (("--help",), 0), (("buidl",), 2), (("site", "--sevre"), 2), (("site", "--serve", "x"), 2)],
+# ---- words ----
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [([], 0), (["--help"], 0), (["buidl"], 2), (["site", "--sevre"], 2), (["site", "--serve", "x"], 2)],
+)
+def test_usage(words, status):
+    done = subprocess.run([sys.executable, ROOT / "course.py", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert done.stdout.count("python3 course.py") == 3
+
+
+@pytest.mark.parametrize("version", [(3, 8, 18), (3, 10, 0), (3, 15, 1), (4, 0, 0)])
+def test_a_python_that_does_not_fit(course, monkeypatch, version):
+    monkeypatch.setattr(course, "sys", SimpleNamespace(version_info=version, exit=sys.exit))
+    monkeypatch.setattr(course, "prepare", lambda root: pytest.fail("the environment was made"))
+    said = "The course needs Python 3.11 to 3.14, not {}.{}.{}".format(*version)
+    why = r": its [\w, ]+ have no wheel for 3\.15\." if version > (3, 15) else r"\."
+    with pytest.raises(SystemExit, match=f"^{re.escape(said)}{why}$"):
+        course.main(["site"])
+
+
+@pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 1), (3, 13, 9), (3, 14, 0)])
+def test_a_python_that_fits(course, monkeypatch, version):
+    monkeypatch.setattr(course, "sys", SimpleNamespace(version_info=version, exit=sys.exit, stdout=sys.stdout))
+    made = []
+    monkeypatch.setattr(course, "prepare", made.append)
+    monkeypatch.setattr(course, "lab", lambda root, *arguments: len(arguments))
+    assert course.main(["lab", "--no-browser"]) == 1
+    assert made == [ROOT]
+
+
+# ---- one sentence for what went wrong ----
+
+
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [
+        (
+            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<HTTPSConnection>: "
+            "Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')': /simple/numpy/\n"
+            "ERROR: No matching distribution found for numpy==2.4.6\n",
+            "pip cannot reach the package index",
+        ),
+        (
+            "WARNING: Retrying (Retry(total=4)) after connection broken by 'ReadTimeoutError()'\n"
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n",
+            "The disk is full",
+        ),
+        ("OSError: [WinError 112] There is not enough space on the disk\n", "The disk is full"),
+        ("The environment was not created because ensurepip is not\navailable.\n", "install its venv module"),
+        (
+            "ERROR: Could not find a version that satisfies the requirement torch==2.13.0\n"
+            "ERROR: No matching distribution found for torch==2.13.0\n\n[notice] a new release\n",
+            "Stopped: No matching distribution found for torch==2.13.0",
+        ),
+        ("Error: [Errno 13] Permission denied: '.venv'\n", "Permission denied"),
+        ("", "Stopped: Ctrl+C"),
+    ],
+)
+def test_one_sentence(course, output, sentence):
+    said = course.explain(output)
+    assert sentence in said
+    assert "\n" not in said
+
+
+def test_what_pip_prints_without_a_network(course):
+    """A port of this machine that nobody listens to stands for the missing network."""
+    words = ["install", "--dry-run", "--no-cache-dir", "--retries", "1", "--isolated", "no-such-package-of-dpml"]
+    pip = [sys.executable, "-m", "pip", *words, "--index-url", "http://127.0.0.1:9/simple"]
+    done = subprocess.run(pip, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode != 0
+    assert course.explain(done.stdout).startswith("pip cannot reach the package index")
+
+
+def test_a_sentence_gives_status_1(house):
+    shutil.copy(ROOT / "course.py", house)
+    code = (
+        "import course, sys, types\ncourse.shutil.disk_usage = lambda path: types.SimpleNamespace(free=2.04e9)\n"
+        "sys.exit(course.main(['test']))"
     )
-    def test_usage(self, words: tuple[str, ...], status: int) -> None:
-        done = subprocess.run([sys.executable, ROOT / "course.py", *words], capture_output=True, text=True)
-        assert done.returncode == status
-        assert done.stdout.count("python3 course.py") == 3
-        assert done.stderr == ""
-
-    @pytest.mark.parametrize("version", [(3, 8, 18), (3, 10, 0), (3, 15, 1), (4, 0, 0)])
-    def test_a_python_that_does_not_fit(
-        self, course: ModuleType, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int]
-    ) -> None:
-        fake = SimpleNamespace(version_info=version, exit=sys.exit)
-        monkeypatch.setattr(course, "sys", fake)
-        monkeypatch.setattr(course, "prepare", lambda root: pytest.fail("the environment was made"))
-        with pytest.raises(SystemExit) as stopped:
-            course.main(["site"])
-        said = f"The course needs Python 3.11 to 3.14, not {version[0]}.{version[1]}.{version[2]}"
-        assert re.fullmatch(
-            re.escape(said) + (r": its [\w, ]+ for 3\.15\." if version > (3, 15) else r"\."), stopped.value.code
-        )
-
-    @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 1), (3, 13, 9), (3, 14, 0)])
-    def test_a_python_that_fits(
-        self, course: ModuleType, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int]
-    ) -> None:
-        monkeypatch.setattr(course, "sys", SimpleNamespace(version_info=version, exit=sys.exit, stdout=sys.stdout))
-        made: list[Path] = []
-        monkeypatch.setattr(course, "prepare", made.append)
-        monkeypatch.setattr(course, "lab", lambda root, *arguments: len(arguments))
-        assert course.main(["lab", "--no-browser"]) == 1
-        assert made == [ROOT]
-
-    def test_a_sentence_gives_status_1(self, house: Path) -> None:
-        shutil.copy(ROOT / "course.py", house)
-        code = (
-            "import course, pathlib, shutil, sys, types\n"
-            "course.shutil.disk_usage = lambda path: types.SimpleNamespace(free=2.04e9)\n"
-            "sys.exit(course.main(['test']))"
-        )
-        done = subprocess.run([sys.executable, "-c", code], cwd=house, capture_output=True, text=True)
-        assert done.returncode == 1
-        assert done.stderr == "The course needs 3 GB of free disk, and there are 2.0 GB.\n"
-        assert not (house / ".venv").exists()
-
-    def test_a_full_disk_and_ctrl_c_are_sentences_too(
-        self, course: ModuleType, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def full(root: Path) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        def stopped_by_the_reader(root: Path) -> None:
-            raise KeyboardInterrupt
-
-        for fault, words in ((full, "The disk is full"), (stopped_by_the_reader, "Stopped: Ctrl+C")):
-            monkeypatch.setattr(course, "prepare", fault)
-            with pytest.raises(SystemExit, match=re.escape(words)):
-                course.main(["lab"])
+    done = subprocess.run([sys.executable, "-c", code], cwd=house, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "The course needs 3 GB of free disk, and there are 2.0 GB.\n"
+    assert not (house / ".venv").exists()
 
 
-class TestExplain:
-    """What pip and venv print, shortened, and the sentence for it."""
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [(OSError(errno.ENOSPC, "No space left on device"), "The disk is full"), (KeyboardInterrupt(), "Stopped: Ctrl+C")],
+)
+def test_a_full_disk_and_ctrl_c_are_sentences_too(course, monkeypatch, fault, words):
+    def prepare(root):
+        raise fault
 
-    @pytest.mark.parametrize(
-        ("output", "sentence"),
-        [
-            (
-                "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError("
-                "'<HTTPSConnection>: Failed to establish a new connection: [Errno -3] Temporary failure in name "
-                "resolution')': /simple/numpy/\nERROR: No matching distribution found for numpy==2.4.6\n",
-                "pip cannot reach the package index",
-            ),
-            (
-                "WARNING: Retrying (Retry(total=4)) after connection broken by 'ReadTimeoutError()'\n"
-                "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n",
-                "The disk is full",
-            ),
-            ("OSError: [WinError 112] There is not enough space on the disk\n", "The disk is full"),
-            (
-                "The virtual environment was not created successfully because ensurepip is not\navailable.\n",
-                "install its venv module",
-            ),
-            (
-                "ERROR: Could not find a version that satisfies the requirement torch==2.13.0\n"
-                "ERROR: No matching distribution found for torch==2.13.0\n\n[notice] a new release\n",
-                "Stopped: No matching distribution found for torch==2.13.0",
-            ),
-            ("Error: [Errno 13] Permission denied: '.venv'\n", "Permission denied"),
-            ("", "Stopped: Ctrl+C"),
-        ],
-    )
-    def test_one_sentence(self, course: ModuleType, output: str, sentence: str) -> None:
-        said = course.explain(output)
-        assert sentence in said
-        assert "\n" not in said
-
-    def test_what_pip_prints_without_a_network(self, course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-        # A port of this machine that nobody listens to stands for the missing network.
-        words = ["install", "--dry-run", "--no-cache-dir", "--retries", "1", "--isolated", "no-such-package-of-dpml"]
-        index = ["--index-url", "http://127.0.0.1:9/simple"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", *words, *index], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        assert done.returncode != 0
-        assert course.explain(done.stdout).startswith("pip cannot reach the package index")
+    monkeypatch.setattr(course, "prepare", prepare)
+    with pytest.raises(SystemExit, match=re.escape(words)):
+        course.main(["lab"])
 
 
-class TestInstall:
-    def test_stops_at_the_first_step_that_fails(
-        self, course: ModuleType, house: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        steps: list[str] = []
+# ---- the environment ----
 
-        def run(root: Path, *words: str, **options: object) -> tuple[int, str]:
-            steps.append(" ".join(words))
-            return len(steps) - 1, "ERROR: the reason"
 
-        monkeypatch.setattr(course, "run", run)
-        monkeypatch.setattr(course.shutil, "disk_usage", lambda path: SimpleNamespace(free=9e9))
+@pytest.mark.parametrize("fails", [True, False])
+def test_install_stops_at_the_first_step_that_fails_and_builds_without_the_network(course, house, monkeypatch, fails):
+    steps = []
+
+    def run(root, *words, **options):
+        steps.append(words)
+        return len(steps) - 1 if fails else 0, "ERROR: the reason"
+
+    monkeypatch.setattr(course, "run", run)
+    monkeypatch.setattr(course.shutil, "disk_usage", lambda path: SimpleNamespace(free=9e9))
+    if fails:
         with pytest.raises(SystemExit, match=r"^Stopped: the reason$"):
             course.install(house)
-        assert len(steps) == 2
-        assert "--clear .venv" in steps[0]
-        assert "-r requirements.txt" in steps[1]
-
-    def test_the_package_is_built_without_the_network(
-        self, course: ModuleType, house: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        steps: list[tuple[object, ...]] = []
-
-        def run(root: Path, *words: object, **options: object) -> tuple[int, str]:
-            steps.append(words)
-            return 0, ""
-
-        monkeypatch.setattr(course, "run", run)
-        monkeypatch.setattr(course.shutil, "disk_usage", lambda path: SimpleNamespace(free=9e9))
+    else:
         course.install(house)
-        assert {"--no-deps", "--no-build-isolation", "-e"} <= set(steps[-1])
+        assert {"--no-deps", "--no-build-isolation", "-e"} <= set(steps.pop())
+    assert len(steps) == 2
+    assert {"--clear", ".venv"} <= set(steps[0])
+    assert {"-r", "requirements.txt"} <= set(steps[1])
 
 
-class TestEnvironment:
-    @pytest.fixture
-    def made(self, course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-        """The folders that the installer was called for; the environment is this Python, linked."""
-        monkeypatch.setattr(course, "PROBE", "import json")
-        return []
+@pytest.fixture
+def made(course, monkeypatch):
+    """The folders that `prepare` made an environment in, which is this Python, linked."""
+    found = []
 
-    @pytest.fixture
-    def installer(self, course: ModuleType, made: list[Path]) -> Callable[[Path], None]:
-        def install(root: Path) -> None:
-            made.append(root)
-            shutil.rmtree(root / ".venv", ignore_errors=True)
-            subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
+    def install(root):
+        found.append(root)
+        shutil.rmtree(root / ".venv", ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
 
-        return install
-
-    def test_is_made_once(
-        self, course: ModuleType, house: Path, installer: Callable[[Path], None], made: list[Path]
-    ) -> None:
-        course.prepare(house, installer)
-        course.prepare(house, installer)
-        assert made == [house]
-
-    @pytest.mark.parametrize(
-        "harm",
-        [
-            lambda house: (house / ".venv" / "course-stamp").unlink(),
-            lambda house: (house / "requirements.txt").write_text("numpy==2.4.7\n", encoding="utf-8"),
-            lambda house: (house / "pyproject.toml").write_text("[project]\nname = 'x'\n", encoding="utf-8"),
-            lambda house: (house / ".venv" / "pyvenv.cfg").unlink(),
-            lambda house: shutil.rmtree(house / ".venv" / ("Scripts" if sys.platform == "win32" else "bin")),
-        ],
-        ids=["unfinished", "other pins", "other metadata", "damaged", "no Python"],
-    )
-    def test_is_made_again(
-        self,
-        course: ModuleType,
-        house: Path,
-        installer: Callable[[Path], None],
-        made: list[Path],
-        harm: Callable[[Path], object],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        monkeypatch.setattr(course, "PROBE", "import sys; assert sys.prefix != sys.base_prefix")
-        course.prepare(house, installer)
-        harm(house)
-        course.prepare(house, installer)
-        course.prepare(house, installer)
-        assert made == [house, house]
-
-    def test_packages_that_do_not_import(
-        self,
-        course: ModuleType,
-        house: Path,
-        installer: Callable[[Path], None],
-        made: list[Path],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        course.prepare(house, installer)
-        monkeypatch.setattr(course, "PROBE", "import a_package_that_is_not_there")
-        course.prepare(house, installer)
-        assert len(made) == 2
-
-    def test_a_folder_that_moved(
-        self, course: ModuleType, house: Path, installer: Callable[[Path], None], made: list[Path]
-    ) -> None:
-        old = house / "old"
-        old.mkdir()
-        for name in ("requirements.txt", "pyproject.toml"):
-            shutil.copy(house / name, old)
-        course.prepare(old, installer)
-        new = old.rename(house / "new")
-        course.prepare(new, installer)
-        assert made == [old, new]
-
-    def test_another_python(
-        self,
-        course: ModuleType,
-        house: Path,
-        installer: Callable[[Path], None],
-        made: list[Path],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        course.prepare(house, installer)
-        other = SimpleNamespace(version_info=(3, 99, 0), platform=sys.platform, prefix=sys.prefix)
-        monkeypatch.setattr(course, "sys", other)
-        course.prepare(house, installer)
-        assert len(made) == 2
-
-    def test_half_made(self, course: ModuleType, house: Path, installer: Callable[[Path], None]) -> None:
-        def interrupted(root: Path) -> None:
-            installer(root)
-            raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            course.prepare(house, interrupted)
-        assert (house / ".venv").is_dir()
-        assert not (house / ".venv" / "course-stamp").exists()
-
-    def test_does_not_remove_the_python_that_runs_it(
-        self, course: ModuleType, house: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(course.sys, "prefix", str(house / ".venv"))
-        with pytest.raises(SystemExit, match="deactivate"):
-            course.prepare(house, made.append)
-        assert made == []
-
-    def test_the_probe_fits_the_real_environment(self, course: ModuleType) -> None:
-        """It passes where the course runs, and fails in a Python that has no packages."""
-        for name in ("dpml", "torch"):
-            if not any(importlib.metadata.distributions(name=name)):
-                pytest.skip(f"{name} is not installed here, so this is not an environment of course.py")
-        assert subprocess.run([sys.executable, "-I", "-c", course.PROBE]).returncode == 0
-        bare = subprocess.run([sys.executable, "-I", "-S", "-c", course.PROBE], capture_output=True)
-        assert bare.returncode != 0
+    monkeypatch.setattr(course, "PROBE", "import sys; assert sys.prefix != sys.base_prefix")
+    monkeypatch.setitem(course.__dict__, "install", install)
+    monkeypatch.setattr(course.prepare, "__defaults__", (install,))
+    return found
 
 
-class TestStaleOutputs:
-    @pytest.fixture
-    def cache(self, house: Path) -> Path:
-        folder = house / "_build" / ".jupyter_cache"
-        folder.mkdir(parents=True)
-        return folder
-
-    def forget(self, course: ModuleType, house: Path, cache: Path) -> bool:
-        """Run the check, say whether it dropped the cache, and lay a new one."""
-        course.drop_stale_outputs(house)
-        dropped = not cache.exists()
-        cache.mkdir(exist_ok=True)
-        return dropped
-
-    def test_a_cache_of_unknown_age(self, course: ModuleType, house: Path, cache: Path) -> None:
-        assert self.forget(course, house, cache)
-        assert not self.forget(course, house, cache)
-
-    def test_changed_and_changed_back(
-        self, course: ModuleType, house: Path, cache: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        constants = house / "dpml" / "constants.py"
-        course.drop_stale_outputs(house)
-        capsys.readouterr()
-        cache.mkdir(exist_ok=True)
-        constants.write_text("VALUE = 0.25\n", encoding="utf-8")
-        assert self.forget(course, house, cache)
-        assert capsys.readouterr().out == "Every notebook runs again. Changed: dpml/constants.py\n"
-        assert not self.forget(course, house, cache)
-        assert capsys.readouterr().out == ""
-        constants.write_text("VALUE = 0.5\n", encoding="utf-8")
-        assert self.forget(course, house, cache)
-
-    @pytest.mark.parametrize(
-        ("name", "matters"),
-        [
-            ("dpml/new.py", True),
-            ("dpml/classroom/explorer.js", True),
-            ("dpml/datasets/x/x.npz", True),
-            ("dpml/datasets/recorded/accuracy.json", True),
-            ("dpml/__pycache__/constants.cpython-311.pyc", False),
-            ("dpml/.DS_Store", False),
-            ("notebooks/01.ipynb", False),
-            ("tests/test_x.py", False),
-        ],
-    )
-    def test_which_files_matter(self, course: ModuleType, house: Path, cache: Path, name: str, matters: bool) -> None:
-        self.forget(course, house, cache)
-        path = house / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("1", encoding="utf-8")
-        assert self.forget(course, house, cache) is matters
-        path.unlink()
-        assert self.forget(course, house, cache) is matters
-
-    def test_other_pins(self, course: ModuleType, house: Path, cache: Path) -> None:
-        self.forget(course, house, cache)
-        (house / "requirements.txt").write_text("numpy==2.4.7\n", encoding="utf-8")
-        assert self.forget(course, house, cache)
-
-    def test_without_any_build(self, course: ModuleType, house: Path) -> None:
-        course.drop_stale_outputs(house)
-        assert (house / "_build" / "made-with.txt").is_file()
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda course, house: (house / ".venv" / "course-stamp").unlink(),
+        lambda course, house: (house / "requirements.txt").write_text("numpy==2.4.7\n", encoding="utf-8"),
+        lambda course, house: (house / "pyproject.toml").write_text("[project]\nname = 'x'\n", encoding="utf-8"),
+        lambda course, house: (house / ".venv" / "pyvenv.cfg").unlink(),
+        lambda course, house: shutil.rmtree(house / course.PYTHON.parent),
+        lambda course, house: setattr(course, "sys", SimpleNamespace(**{**vars(sys), "version_info": (3, 99, 0)})),
+    ],
+    ids=["unfinished", "other pins", "other metadata", "damaged", "no Python", "another Python"],
+)
+def test_an_environment_is_made_once_and_again_when_harmed(course, house, made, harm):
+    course.prepare(house)
+    course.prepare(house)
+    assert made == [house]
+    harm(course, house)
+    course.prepare(house)
+    course.prepare(house)
+    assert made == [house, house]
 
 
-def test_the_real_book_never_shows_an_old_number(
-    course: ModuleType, house: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_packages_that_do_not_import(course, house, made, monkeypatch):
+    course.prepare(house)
+    monkeypatch.setattr(course, "PROBE", "import a_package_that_is_not_there")
+    course.prepare(house)
+    assert len(made) == 2
+
+
+def test_a_folder_that_moved(course, house, made):
+    course.prepare(house)
+    new = house.rename(house.with_name("new"))
+    course.prepare(new)
+    assert made == [house, new]
+
+
+def test_half_made(course, house, made):
+    install = course.install
+
+    def interrupted(root):
+        install(root)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        course.prepare(house, interrupted)
+    assert (house / ".venv").is_dir()
+    assert not (house / ".venv" / "course-stamp").exists()
+
+
+def test_does_not_remove_the_python_that_runs_it(course, house, made, monkeypatch):
+    monkeypatch.setattr(course.sys, "prefix", str(house / ".venv"))
+    with pytest.raises(SystemExit, match="deactivate"):
+        course.prepare(house)
+    assert made == []
+
+
+def test_the_probe_fits_the_real_environment(course):
+    """It passes where the course runs, and fails in a Python that has no packages."""
+    for name in ("dpml", "torch"):
+        if not any(importlib.metadata.distributions(name=name)):
+            pytest.skip(f"{name} is not installed here, so this is not an environment of course.py")
+    assert subprocess.run([sys.executable, "-I", "-c", course.PROBE]).returncode == 0
+    assert subprocess.run([sys.executable, "-I", "-S", "-c", course.PROBE], capture_output=True).returncode != 0
+
+
+# ---- outputs of the last build ----
+
+
+def dropped(course, house):
+    """Run the check, say whether it dropped the cache, and lay a new one."""
+    cache = house / "_build" / ".jupyter_cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    course.drop_stale_outputs(house)
+    return not cache.exists()
+
+
+def test_changed_and_changed_back(course, house, capsys):
+    constants = house / "dpml" / "constants.py"
+    assert dropped(course, house), "a cache of unknown age"
+    assert not dropped(course, house)
+    capsys.readouterr()
+    constants.write_text("VALUE = 0.25\n", encoding="utf-8")
+    assert dropped(course, house)
+    assert capsys.readouterr().out == "Every notebook runs again. Changed: dpml/constants.py\n"
+    assert not dropped(course, house)
+    assert capsys.readouterr().out == ""
+    constants.write_text("VALUE = 0.5\n", encoding="utf-8")
+    assert dropped(course, house)
+
+
+@pytest.mark.parametrize(
+    ("name", "matters"),
+    [
+        ("dpml/new.py", True),
+        ("dpml/classroom/explorer.js", True),
+        ("dpml/datasets/x/x.npz", True),
+        ("dpml/datasets/recorded/accuracy.json", True),
+        ("requirements.txt", True),
+        ("dpml/__pycache__/constants.cpython-311.pyc", False),
+        ("dpml/.DS_Store", False),
+        ("notebooks/01.ipynb", False),
+        ("tests/test_x.py", False),
+    ],
+)
+def test_which_files_matter(course, house, name, matters):
+    course.drop_stale_outputs(house)
+    assert (house / "_build" / "made-with.txt").is_file(), "without any build, too"
+    path = house / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("1", encoding="utf-8")
+    assert dropped(course, house) is matters
+
+
+def cell(source, *outputs):
+    return nbformat.v4.new_code_cell(source, outputs=list(outputs), execution_count=1 if outputs else None)
+
+
+def test_what_the_site_has_run_need_not_run_again(course, house, monkeypatch):
+    """Only the same cells, run without an error or a warning, with the same package; never where words are given."""
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    cache, path = house / "_build" / ".jupyter_cache", house / "one.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell("print(1)")], metadata=kernel), path)
+    assert list(ran_by_site.faults([path], cache)) == ["no website has been built"]
+    for name, said in (("stdout", []), ("stderr", ["one.ipynb ran with an error or a warning"])):
+        output = nbformat.v4.new_output("stream", name=name, text="1")
+        ran = nbformat.v4.new_notebook(cells=[cell("print(1)", output)], metadata=kernel)
+        nbformat.write(ran, house / "ran.ipynb")
+        get_cache(cache).cache_notebook_file(house / "ran.ipynb", check_validity=False, overwrite=True)
+        assert list(ran_by_site.faults([path], cache)) == said
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell("print(2)")], metadata=kernel), path)
+    assert list(ran_by_site.faults([path], cache)) == ["one.ipynb is not among the notebooks that have run"]
+
+    calls = []
+    monkeypatch.setattr(course, "run", lambda root, *words, **options: calls.append(words) or (0, ""))
+    for prepare, arguments, once in (
+        (lambda: None, (), False),
+        (lambda: course.drop_stale_outputs(house), (), True),
+        (lambda: None, ("-x",), False),
+        (lambda: (house / "requirements.txt").write_text("", encoding="utf-8"), (), False),
+    ):
+        prepare()
+        assert course.test(house, *arguments) == 0
+        assert ("notebooks/exercises" in calls[-1]) is once
+        assert ("logical" in calls[-1]) is not bool(arguments)
+
+
+def test_the_real_book_never_shows_an_old_number(course, house, monkeypatch, capsys):
     """A small book, built four times by the real Jupyter Book: as it is, again, with another constant, and back."""
     monkeypatch.setitem(course.run.__kwdefaults__, "python", sys.executable)
     (house / "_config.yml").write_text(
@@ -401,24 +349,19 @@ def test_the_real_book_never_shows_an_old_number(
     )
     (house / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
     code = "import sys; sys.path.insert(0, '.')\nfrom dpml.constants import VALUE\nprint('value', VALUE)"
-    cells = [
-        {"cell_type": "markdown", "id": "title", "metadata": {}, "source": "# A page"},
-        {"cell_type": "code", "id": "value", "metadata": {}, "source": code, "outputs": [], "execution_count": None},
-    ]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
-    (house / "page.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    cells = [nbformat.v4.new_markdown_cell("# A page", id="title"), nbformat.v4.new_code_cell(code, id="value")]
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    nbformat.write(notebook, house / "page.ipynb")
 
-    def build(*, sound: bool = True) -> tuple[str, str]:
+    def build(*, sound=True):
         assert (course.site(house) == 0) is sound
-        page = (house / "_build" / "html" / "page.html").read_text(encoding="utf-8")
-        shown = re.findall(r"value (0\.\d+)", page)
-        ran = re.search(r"Notebooks that ran: (.*)", capsys.readouterr().out)
-        assert len(shown) == 1 and ran is not None
-        return shown[0], ran.group(1)
+        shown = re.findall(r"value (0\.\d+)", (house / "_build" / "html" / "page.html").read_text(encoding="utf-8"))
+        return *shown, *re.findall(r"Notebooks that ran: (.*)", capsys.readouterr().out)
 
     assert build() == ("0.5", "page.ipynb")
     assert build() == ("0.5", "none, the stored outputs are up to date")
+    assert list(ran_by_site.faults([house / "page.ipynb"], house / "_build" / ".jupyter_cache")) == []
     (house / "dpml" / "constants.py").write_text("VALUE = 0.25\n", encoding="utf-8")
     assert build() == ("0.25", "page.ipynb")
     (house / "dpml" / "constants.py").write_text("VALUE = 0.5\n", encoding="utf-8")
@@ -427,34 +370,30 @@ def test_the_real_book_never_shows_an_old_number(
     assert build(sound=False) == ("0.5", "page.ipynb")
 
 
-def test_the_server_answers_on_this_machine_only(
-    course: ModuleType, house: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_answers_on_this_machine_only(course, house, monkeypatch):
     page = house / "_build" / "html" / "index.html"
     page.parent.mkdir(parents=True)
     page.write_text("<h1>a page</h1>", encoding="utf-8")
     monkeypatch.chdir(house)
     monkeypatch.setattr(course, "run", lambda *words, **options: (0, ""))
-    seen: list[str] = []
+    seen, readers = [], []
 
-    class OneRequest(course.http.server.ThreadingHTTPServer):  # type: ignore[misc, name-defined]
-        def serve_forever(self, poll_interval: float = 0.5) -> None:
+    class OneRequest(course.http.server.ThreadingHTTPServer):
+        def serve_forever(self, poll_interval=0.5):
             with self:
                 self.handle_request()
 
-    def ask(address: str) -> None:
-        with urllib.request.urlopen(address, timeout=10) as answer:
+    def ask(address):
+        with urllib.request.urlopen(address) as answer:
             seen.extend([address, answer.read().decode()])
 
-    readers: list[threading.Thread] = []
-
-    def browser(address: str) -> None:
+    def browser(address):
         readers.append(threading.Thread(target=ask, args=[address]))
         readers[0].start()
 
     monkeypatch.setattr(course.http.server, "ThreadingHTTPServer", OneRequest)
     monkeypatch.setattr(course.webbrowser, "open", browser)
     assert course.site(house, "--serve") == 0
-    readers[0].join(timeout=10)
+    readers[0].join()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", seen[0])
     assert seen[1] == "<h1>a page</h1>"
