@@ -2,7 +2,8 @@
 
 The author gives `draw(**values) -> Frame` and the controls. The static face (what a notebook shows, and the website)
 holds every state, computed here by Python, and a small script that looks states up: it needs no kernel and no
-network. The live face (`explorer.live()`) has the same controls as ipywidgets and calls `draw` at any value.
+network. Where scripts do not run it is a still picture with its title and its numbers. The live face
+(`explorer.live()`) has the same controls as ipywidgets and calls `draw` at any value.
 """
 
 from __future__ import annotations
@@ -13,34 +14,56 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from dpml.classroom.marks import COLOURS, Axes, Frame, Line, Mark, Scale
-from dpml.classroom.svg import drawing, label_of, panels_of, path_of
+from dpml.classroom.marks import COLOURS, Axis, Frame, Line, Mark, Scale
+from dpml.classroom.svg import Panel, drawing, label_of, path_of
+from dpml.classroom.table import table_of
 
 __all__ = ["Explorer", "Range", "Switch"]
 
 MAX_POSITIONS, MAX_OPTIONS = 16, 3
+COVER = "Guess first. Move a control, or press here, and the finding appears."
+STILL = "A still picture: this figure moves where scripts run, on the pages of the course and in a trusted notebook."
 NEEDS_A_KERNEL = (
     "<p><em>This cell calls dpml while you drag, so it needs a running kernel: open the chapter in JupyterLab "
     "(<code>python3 course.py lab</code>) and run the cell. The figure above moves without one.</em></p>"
 )
+# What a letter means is the same in every chapter; a control with another label brings its own sentence.
+MEANINGS = {
+    "ε": "The privacy loss that is allowed: smaller is stricter.",
+    "ε of a step": "The privacy loss that each step may have.",
+    "δ": "The probability that may lie beyond ε.",
+    "Total δ": "The probability that may lie beyond the total ε.",
+    "q": "The probability that a record is in the sample.",
+    "σ": "The noise multiplier: standard deviation over sensitivity.",
+    "b": "The scale of the Laplace noise on each count.",
+    "k": "How many steps are taken on the same data.",
+    "T": "How many steps are taken on the same data.",
+    "λ": "The order of the moment, 1 less than the Rényi order.",
+    "C": "The norm that no clipped gradient exceeds.",
+    "F": "How many of the longest gradients are left out.",
+    "τ": "The proposed bound on the sensitivity, in units of its largest possible value.",
+}
 
 
 @dataclass(frozen=True)
 class Range:
     """A slider. `values` are its positions (at most 16); `form` writes one, as in "{:.3g}"; `label` names it.
 
-    All values whole numbers: `draw` always receives an int, from the live face too. `scale` is that of the live slider.
+    `help` is the sentence that explains it, by default the one that `MEANINGS` has for the label. All values whole
+    numbers: `draw` always receives an int, from the live face too. `scale` is that of the live slider.
     """
 
     name: str
     label: str
     values: Sequence[float]
     start: float
+    help: str = ""
     form: str = "{:.3g}"
     scale: Scale = "linear"
 
@@ -53,6 +76,9 @@ class Range:
             raise ValueError(f"values must be in (0, inf) for the log scale of {self.name!r}, got {values[0]}")
         if self.start not in values:
             raise ValueError(f"start must be one of the values {values} of {self.name!r}, got {self.start}")
+        object.__setattr__(self, "help", self.help or MEANINGS.get(self.label, ""))
+        if not self.help:
+            raise ValueError(f"help must be a sentence for {self.name!r}, as {self.label!r} has no meaning, got ''")
 
     @property
     def positions(self) -> list[Any]:
@@ -69,12 +95,16 @@ class Range:
 
 @dataclass(frozen=True)
 class Switch:
-    """A choice between at most three presets: `options` maps the value that `draw` receives to its text."""
+    """A choice between at most three presets: `options` maps the value that `draw` receives to its text.
+
+    `help` is the sentence that explains the presets.
+    """
 
     name: str
     label: str
     options: Mapping[str, str]
     start: str
+    help: str
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.options) <= MAX_OPTIONS:
@@ -94,37 +124,51 @@ class Switch:
 Control = Range | Switch
 
 
+@dataclass(frozen=True)
 class Explorer:
     """A figure that moves.
 
-    `draw` receives the value of each control by name and returns the frame of that state. `axes` is one panel or
-    two above each other. Every frame must have the same kinds of marks in the same order.
+    `draw` receives the value of each control by name and returns the frame of that state. `x` and `y` are the axes:
+    one of each for one panel; two in either for two panels, which share the other if it is one. Every frame must have
+    the same kinds of marks in the same order.
 
     Raises:
-        ValueError: for more than two ranges, more than one switch, no panel or more than two, or two controls of
-            one name; when shown, for a frame whose marks differ in kind, role or panel from those of the start,
-            or have a role or panel that does not exist.
+        ValueError: for more than two ranges, more than one switch, more than two panels, or two controls of one name;
+            when shown, for a frame whose marks differ in kind or role from those of the start, have a role that does
+            not exist, or stand beside the only panel.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        draw: Callable[..., Frame],
-        controls: Sequence[Control],
-        axes: Axes | Sequence[Axes],
-    ) -> None:
-        ranges = [c for c in controls if isinstance(c, Range)]
-        if len(ranges) > 2 or len(controls) - len(ranges) > 1:
-            raise ValueError(f"controls must be at most two ranges and one switch for {name!r}, got {len(controls)}")
-        if len({c.name for c in controls}) != len(controls):
-            raise ValueError(f"controls must have different names, got {[c.name for c in controls]}")
-        self.name = name
-        self.draw = draw
-        self.controls = list(controls)
-        self.axes = [axes] if isinstance(axes, Axes) else list(axes)
-        if len(self.axes) not in (1, 2):
-            raise ValueError(f"axes must be one panel or two for {name!r}, got {len(self.axes)}")
+    name: str
+    draw: Callable[..., Frame]
+    controls: Sequence[Control]
+    x: Axis | Sequence[Axis]
+    y: Axis | Sequence[Axis]
+
+    def __post_init__(self) -> None:
+        ranges = [c for c in self.controls if isinstance(c, Range)]
+        if len(ranges) > 2 or len(self.controls) - len(ranges) > 1:
+            raise ValueError(
+                f"controls must be at most two ranges and one switch for {self.name!r}, got {len(self.controls)}"
+            )
+        if len({c.name for c in self.controls}) != len(self.controls):
+            raise ValueError(f"controls must have different names, got {[c.name for c in self.controls]}")
+        counts = [1 if isinstance(axes, Axis) else len(axes) for axes in (self.x, self.y)]
+        if not set(counts) <= {1, 2}:
+            raise ValueError(f"x and y must be the axes of one panel or two for {self.name!r}, got {counts}")
+
+    @cached_property
+    def panels(self) -> list[Panel]:
+        """The panels, from left to right."""
+        xs, ys = ([axes] if isinstance(axes, Axis) else list(axes) for axes in (self.x, self.y))
+        return [Panel(xs[i % len(xs)], ys[i % len(ys)]) for i in range(max(len(xs), len(ys)))]
+
+    def placed(self, frame: Frame) -> list[tuple[Panel, Mark]]:
+        """Each mark of the frame with its panel."""
+        return [
+            (panel, mark)
+            for panel, marks in zip(self.panels, (frame.marks, frame.beside), strict=False)
+            for mark in marks
+        ]
 
     def start(self) -> dict[str, Any]:
         """The values that the figure shows before anyone touches it."""
@@ -145,70 +189,66 @@ class Explorer:
             self._checked(self.draw(**dict(zip(names, values, strict=True))))
             for values in itertools.product(*(c.positions for c in self.controls))
         ]
-        want = [_kind(mark) for mark in frames[0].marks]
+        want = _kinds(frames[0])
         for frame in frames:
-            if [_kind(mark) for mark in frame.marks] != want:
-                raise ValueError(f"marks must keep kind, role and panel in every state of {self.name!r}: {frame.title}")
+            if _kinds(frame) != want:
+                raise ValueError(f"marks must keep kind and role in every state of {self.name!r}: {frame.title}")
         return frames
 
     def _checked(self, frame: Frame) -> Frame:
-        for mark in frame.marks:
+        for mark in (*frame.marks, *frame.beside):
             if mark.role not in COLOURS:
                 raise ValueError(f"role must be one of {list(COLOURS)} in {self.name!r}, got {mark.role!r}")
-            if mark.panel not in range(len(self.axes)):
-                raise ValueError(f"panel must be below {len(self.axes)} in {self.name!r}, got {mark.panel}")
+        if frame.beside and len(self.panels) == 1:
+            raise ValueError(f"beside must be empty for the one panel of {self.name!r}, got {len(frame.beside)} marks")
         return frame
 
-    def _slots(self, frame: Frame) -> list[str]:
+    def slots(self, frame: Frame) -> list[str]:
         """What moves, as texts: title, readout, table, then path and label of each mark."""
-        panels = panels_of(self.axes)
-        slots = [frame.title, frame.readout, _rows(frame)]
-        for mark in frame.marks:
-            panel = panels[mark.panel]
-            slots += [path_of(mark, panel), "\t".join(label_of(mark, panel))]
-        return slots
+        moving = [(path_of(mark, panel), "\t".join(label_of(mark, panel))) for panel, mark in self.placed(frame)]
+        header, rows = table_of(frame, self.panels)
+        table = "\n".join("\t".join(row) for row in (header, *rows))
+        return [frame.title, frame.readout, table, *itertools.chain.from_iterable(moving)]
 
     def payload(self) -> dict[str, Any]:
         """All states as JSON: each text once in `pool`, each frame as positions in it."""
         pool: dict[str, int] = {}
-        frames = [[pool.setdefault(slot, len(pool)) for slot in self._slots(frame)] for frame in self.frames]
-        controls = [{"range": isinstance(c, Range), "size": len(c.positions), "texts": c.texts} for c in self.controls]
-        ghost = [int(isinstance(mark, Line) and mark.role != "muted") for mark in self.frames[0].marks]
-        return {"controls": controls, "ghost": ghost, "frames": frames, "pool": list(pool)}
+        frames = [[pool.setdefault(slot, len(pool)) for slot in self.slots(frame)] for frame in self.frames]
+        ghost = [int(isinstance(mark, Line) and mark.role != "muted") for _, mark in self.placed(self.frames[0])]
+        controls = [
+            {
+                "label": control.label,
+                "help": control.help,
+                "texts": control.texts,
+                "start": control.positions.index(control.start),
+                "range": isinstance(control, Range),
+            }
+            for control in self.controls
+        ]
+        return {"cover": COVER, "controls": controls, "ghost": ghost, "frames": frames, "pool": list(pool)}
 
     def _repr_html_(self) -> str:
         data = json.dumps(self.payload(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         key = f"{self.name}-{hashlib.sha1(data.encode()).hexdigest()[:8]}"
-        script = Path(__file__).with_name("explorer.js").read_text(encoding="utf-8").strip()
-        inner = _figure_html(self.frame(), self.axes, key=key, controls=self._controls_html(key))
+        frame = self.frame()
+        # As images the drawings pass where a page drops scripts and drawings from what it does not trust.
+        pictures = [
+            f'<img width="640" alt="{alt}" src="data:image/svg+xml,{quote(picture)}">'
+            for alt, picture in zip((escape(f"{frame.title} {frame.readout}"), ""), self._drawings(frame), strict=False)
+        ]
         return (
-            f'<div class="dpml-explorer" data-key="{key}" data-name="{escape(self.name)}">{inner}'
-            f"<script>{script}({json.dumps(key)},{data})</script></div>"
+            f'<div class="dpml-explorer full-width" data-key="{key}" data-name="{escape(self.name)}">'
+            + self._body(frame, pictures, f'<p class="dpml-still">{STILL}</p>')
+            + f"<script>{_file('explorer.js')}({json.dumps(key)},{data})</script></div>"
         )
 
     def __repr__(self) -> str:
         frame = self.frame()
         return f"Explorer {self.name}: {frame.title} {frame.readout}"
 
-    def _controls_html(self, key: str) -> str:
-        parts = []
-        for i, control in enumerate(self.controls):
-            at = control.positions.index(control.start)
-            text = escape(control.texts[at])
-            if isinstance(control, Range):
-                parts.append(
-                    f'<label class="dpml-range"><span class="dpml-value">{text}</span><input type="range" min="0" '
-                    f'max="{len(control.positions) - 1}" step="1" value="{at}" data-control="{i}" '
-                    f'aria-label="{escape(control.label)}" aria-valuetext="{text}" autocomplete="off"></label>'
-                )
-                continue
-            boxes = "".join(
-                f'<label><input type="radio" name="{key}-{i}" value="{j}" data-control="{i}" autocomplete="off"'
-                f"{' checked' if j == at else ''}>{escape(option)}</label>"
-                for j, option in enumerate(control.texts)
-            )
-            parts.append(f"<fieldset><legend>{escape(control.label)}</legend>{boxes}</fieldset>")
-        return f'<div class="dpml-controls" hidden>{"".join(parts)}</div>'
+    def _drawings(self, frame: Frame) -> list[str]:
+        marks = frame.marks, frame.beside
+        return [drawing(panel, some) for panel, some in zip(self.panels, marks, strict=False)]
 
     def live(self) -> Any:
         """The same figure with ipywidgets: any value between the ends, computed by the kernel as you drag.
@@ -222,26 +262,28 @@ class Explorer:
 
     def live_html(self, values: Mapping[str, Any]) -> str:
         """The figure at any values, without controls (the live face puts its own beside it)."""
-        key = f"live-{self.name}-{hashlib.sha1(repr(sorted(values.items())).encode()).hexdigest()[:8]}"
-        inner = _figure_html(self.frame(**values), self.axes, key=key, controls="")
-        return f'<div class="dpml-explorer dpml-live">{inner}</div>'
+        frame = self.frame(**values)
+        return f'<div class="dpml-explorer dpml-live">{self._body(frame, self._drawings(frame), "")}</div>'
+
+    def _body(self, frame: Frame, pictures: Sequence[str], still: str) -> str:
+        header, rows = table_of(frame, self.panels)
+        cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+        return _file("explorer.html").format(
+            style=_file("explorer.css"),
+            panels=len(self.panels),
+            title=escape(frame.title),
+            readout=escape(frame.readout),
+            pictures="".join(pictures),
+            still=still,
+            head="".join(f'<th scope="col">{escape(cell)}</th>' for cell in header),
+            rows="".join(f"<tr>{row}</tr>" for row in cells),
+        )
 
 
-def _kind(mark: Mark) -> tuple[str, str, int]:
-    return type(mark).__name__, mark.role, mark.panel
+@cache
+def _file(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").strip()
 
 
-def _rows(frame: Frame) -> str:
-    return "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in frame.table[1])
-
-
-def _figure_html(frame: Frame, axes: Sequence[Axes], *, key: str, controls: str) -> str:
-    style = Path(__file__).with_name("explorer.css").read_text(encoding="utf-8")
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in frame.table[0])
-    svg = drawing(frame, axes, key=key, alt=f"{frame.title} {frame.readout}")
-    return (
-        f'<style>{style}</style><p class="dpml-title">{escape(frame.title)}</p>{svg}{controls}'
-        f'<output class="dpml-readout" aria-live="polite">{escape(frame.readout)}</output>'
-        f'<details><summary>The numbers behind the figure</summary><div class="dpml-scroll"><table><thead><tr>{head}'
-        f"</tr></thead><tbody>{_rows(frame)}</tbody></table></div></details>"
-    )
+def _kinds(frame: Frame) -> list[list[tuple[str, str]]]:
+    return [[(type(mark).__name__, mark.role) for mark in marks] for marks in (frame.marks, frame.beside)]

@@ -3,50 +3,57 @@
 from __future__ import annotations
 
 import math
+from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 
 from dpml.classroom.explorer import NEEDS_A_KERNEL, Explorer, Range, Switch
 
+STEPS = 200  # of a slider; the box beside it takes any value
+
 
 class Live:
-    """An explorer with widgets. `controls` maps each control's name to its widget; `figure` holds the drawing.
+    """An explorer with widgets. `controls` maps each control's name to the widget that holds its value: a box for a
+    range, with a slider beside it, and buttons for a switch. `figure` holds the drawing, `said` a sentence where a
+    value is out of range.
 
     Where no kernel can answer (the website), it says so instead of showing a slider that moves nothing.
     """
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
-        self.figure = widgets.HTML()
+        self.figure, self.said = widgets.HTML(), widgets.HTML()
         self.controls: dict[str, Any] = {}
-        rows: list[Any] = [self.figure]
+        rows: list[Any] = []
         for control in explorer.controls:
             if isinstance(control, Range):
-                slider, box = _slider(control)
-                rows.append(widgets.HBox([slider, box]))
+                slider, widget = _slider(control)
+                rows.append(widgets.HBox([widget, slider]))
             else:
-                slider = _toggle(control)
-                rows.append(slider)
-            slider.observe(self._redraw, names="value")
-            self.controls[control.name] = slider
-        self.box = widgets.VBox(rows)
+                widget = _toggle(control)
+                rows.append(widget)
+            rows.append(widgets.HTML(f"<small>{escape(control.help)}</small>"))
+            widget.observe(self._redraw, names="value")
+            self.controls[control.name] = widget
+        self.box = widgets.VBox([*rows, self.said, self.figure])
         self._redraw(None)
 
     def values(self) -> dict[str, Any]:
-        """What `draw` receives now."""
-        found = {}
-        for control in self.explorer.controls:
-            value = self.controls[control.name].value
-            if isinstance(control, Range):
-                # 10 ** log10(v), which a logarithmic slider computes, can miss an end by one rounding.
-                value = min(max(value, float(control.values[0])), float(control.values[-1]))
-                value = round(value) if control.whole else value
-            found[control.name] = value
-        return found
+        """What the reader asks for now."""
+        return {name: widget.value for name, widget in self.controls.items()}
 
     def _redraw(self, _change: Any) -> None:
-        self.figure.value = self.explorer.live_html(self.values())
+        values = self.values()
+        ranges = [control for control in self.explorer.controls if isinstance(control, Range)]
+        outside = [c for c in ranges if not c.values[0] <= values[c.name] <= c.values[-1]]
+        self.said.value = " ".join(
+            f"<strong>{c.label} must be from {c.values[0]:g} to {c.values[-1]:g} here, got {values[c.name]:g}; "
+            "the figure shows the last values within.</strong>"
+            for c in outside
+        )
+        if not outside:
+            self.figure.value = self.explorer.live_html(values)
 
     def _repr_mimebundle_(self, **keywords: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = dict(self.box._repr_mimebundle_(**keywords))
@@ -54,48 +61,35 @@ class Live:
 
 
 def _slider(control: Range) -> tuple[Any, Any]:
+    """A slider over the positions from 0 to `STEPS`, and the box that holds the value, which need not be on one."""
     low, high = float(control.values[0]), float(control.values[-1])
-    style = {"description_width": "8em"}
-    layout = widgets.Layout(width="28em")
-    if control.whole and control.scale == "linear":
-        slider = widgets.IntSlider(
-            value=int(control.start),
-            min=int(low),
-            max=int(high),
-            description=control.label,
-            style=style,
-            layout=layout,
-        )
-        box = widgets.BoundedIntText(value=slider.value, min=slider.min, max=slider.max, layout={"width": "7em"})
-    elif control.scale == "log":
-        slider = widgets.FloatLogSlider(
-            value=float(control.start),
-            min=math.log10(low),
-            max=math.log10(high),
-            step=(math.log10(high / low)) / 10_000,
-            description=control.label,
-            readout_format=".3g",
-            style=style,
-            layout=layout,
-        )
-        box = widgets.BoundedFloatText(value=slider.value, min=low, max=high, layout={"width": "7em"})
-    else:
-        slider = widgets.FloatSlider(
-            value=float(control.start),
-            min=low,
-            max=high,
-            step=(high - low) / 10_000,
-            description=control.label,
-            readout_format=".3g",
-            style=style,
-            layout=layout,
-        )
-        box = widgets.BoundedFloatText(value=slider.value, min=low, max=high, layout={"width": "7em"})
-    # The slider's handle has no accessible name in ipywidgets; the number box beside it has one.
-    box.description = control.label
-    box.style = {"description_width": "2em"}
-    box.layout.width = "10em"
-    widgets.link((slider, "value"), (box, "value"))
+
+    def value_at(position: int) -> float:
+        share = position / STEPS
+        value = low * (high / low) ** share if control.scale == "log" else low + share * (high - low)
+        value = min(max(float(f"{value:.3g}"), low), high)
+        return round(value) if control.whole else value
+
+    def position_of(value: float) -> int:
+        value = min(max(value, low), high)
+        share = math.log(value / low, high / low) if control.scale == "log" else (value - low) / (high - low)
+        return round(share * STEPS)
+
+    kind = widgets.IntText if control.whole else widgets.FloatText
+    style, layout = {"description_width": "8em"}, {"width": "16em"}
+    box = kind(value=control.start, description=control.label, style=style, layout=layout)
+    slider = widgets.IntSlider(value=position_of(control.start), max=STEPS, readout=False)
+
+    def dragged(change: Any) -> None:
+        if change["new"] != position_of(box.value):
+            box.value = value_at(change["new"])
+
+    def typed(change: Any) -> None:
+        if value_at(slider.value) != change["new"]:
+            slider.value = position_of(change["new"])
+
+    slider.observe(dragged, names="value")
+    box.observe(typed, names="value")
     return slider, box
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
-__all__ = ["Area", "Axes", "Axis", "Frame", "Line", "Points", "Rule", "Text"]
+__all__ = ["Area", "Axis", "Frame", "Key", "Line", "Points", "Rule", "Text", "shown"]
 
 Role = Literal["D", "D'", "guarantee", "measured", "source", "muted"]
 Scale = Literal["linear", "log"]
@@ -23,6 +23,7 @@ Numbers = Sequence[float] | NDArray[Any]
 
 BLACK, BLUE, VERMILLION, GREY = "#000000", "#0072B2", "#D55E00", "#666666"
 
+# Of lines, dots and areas.
 COLOURS: dict[Role, str] = {
     "D": BLUE,
     "D'": VERMILLION,
@@ -31,6 +32,9 @@ COLOURS: dict[Role, str] = {
     "source": VERMILLION,
     "muted": GREY,
 }
+
+# Of words: vermillion letters on white would have a contrast of 3.9 to 1, and need 4.5.
+INKS: dict[Role, str] = {role: "#B34700" if colour == VERMILLION else colour for role, colour in COLOURS.items()}
 
 # Dash lengths in widths of the line, so that the SVG and the matplotlib figures agree.
 DASHES: dict[Role, tuple[float, ...]] = {
@@ -45,7 +49,7 @@ DASHES: dict[Role, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its title with the unit, its fixed range, its scale, and (optional) its ticks.
+    """One axis: its title with the unit, its fixed range, its scale, and (optional) its ticks with or without texts.
 
     Raises:
         ValueError: for an empty, reversed or infinite range, or a logarithmic range that reaches 0.
@@ -55,7 +59,7 @@ class Axis:
     low: float
     high: float
     scale: Scale = "linear"
-    ticks: Sequence[tuple[float, str]] | None = None
+    ticks: Sequence[float | tuple[float, str]] | None = None
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -66,31 +70,52 @@ class Axis:
             raise ValueError(f"low must be in (0, inf) on the logarithmic axis {self.title!r}, got {self.low}")
 
 
-@dataclass(frozen=True)
-class Axes:
-    """A panel: a horizontal and a vertical axis. They hold still while the reader moves a control."""
+class Text(NamedTuple):
+    """A word at the point (x, y): a mark by itself, or the label of another mark, whose role it then has.
 
-    x: Axis
-    y: Axis
+    Without an `anchor` it begins there on the left half of the panel, and ends there on the right half.
+    """
+
+    text: str
+    x: float
+    y: float
+    role: Role = "muted"
+    anchor: Anchor | None = None
 
 
-def _as_many(**values: Numbers) -> None:
-    if len({len(v) for v in values.values()}) != 1:
-        got = ", ".join(f"{name}: {len(v)}" for name, v in values.items())
-        raise ValueError(f"{' and '.join(values)} must have as many values as each other, got {got}")
+class Key(NamedTuple):
+    """A label that shows a piece of its line, or one of its dots, in front: for curves too close to be named beside."""
+
+    text: str
+    x: float
+    y: float
+    anchor: Anchor = "start"
+
+
+Label = Text | Key
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve through the points (x, y), with an optional direct label placed at the point `at`."""
+    """A curve through the points (x, y)."""
 
     x: Numbers
     y: Numbers
     role: Role
-    label: str | None = None
-    at: tuple[float, float] | None = None
-    anchor: Anchor = "start"
-    panel: int = 0
+    label: Label | None = None
+
+    def __post_init__(self) -> None:
+        _as_many(x=self.x, y=self.y)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Dots at the points (x, y): circles, and squares for the neighbour D'."""
+
+    x: Numbers
+    y: Numbers
+    role: Role
+    label: Label | None = None
 
     def __post_init__(self) -> None:
         _as_many(x=self.x, y=self.y)
@@ -104,29 +129,10 @@ class Area:
     low: Numbers
     high: Numbers
     role: Role
-    label: str | None = None
-    at: tuple[float, float] | None = None
-    anchor: Anchor = "start"
-    panel: int = 0
+    label: Text | None = None
 
     def __post_init__(self) -> None:
         _as_many(x=self.x, low=self.low, high=self.high)
-
-
-@dataclass(frozen=True)
-class Points:
-    """Dots at the points (x, y): circles, and squares for the neighbour D'."""
-
-    x: Numbers
-    y: Numbers
-    role: Role
-    label: str | None = None
-    at: tuple[float, float] | None = None
-    anchor: Anchor = "start"
-    panel: int = 0
-
-    def __post_init__(self) -> None:
-        _as_many(x=self.x, y=self.y)
 
 
 @dataclass(frozen=True)
@@ -136,41 +142,40 @@ class Rule:
     role: Role
     x: float | None = None
     y: float | None = None
-    label: str | None = None
-    at: tuple[float, float] | None = None
-    anchor: Anchor = "start"
-    panel: int = 0
+    label: Text | None = None
 
     def __post_init__(self) -> None:
         if (self.x is None) == (self.y is None):
             raise ValueError(f"exactly one of x and y must be given to Rule, got x={self.x} and y={self.y}")
 
 
-@dataclass(frozen=True)
-class Text:
-    """A word in the figure, at the point (x, y)."""
+def shown(when: bool, mark: Line) -> Line:
+    """The line, or the same line without points and label in a state that does not show it."""
+    return mark if when else Line([], [], mark.role)
 
-    x: float
-    y: float
-    text: str
-    role: Role = "muted"
-    anchor: Anchor = "start"
-    panel: int = 0
+
+def _as_many(**values: Numbers) -> None:
+    if len({len(v) for v in values.values()}) != 1:
+        got = ", ".join(f"{name}: {len(v)}" for name, v in values.items())
+        raise ValueError(f"{' and '.join(values)} must have as many values as each other, got {got}")
 
 
 Mark = Line | Area | Points | Rule | Text
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 @dataclass(frozen=True)
 class Frame:
     """One state of a figure.
 
-    `title` is the finding in this state, with its numbers. `readout` is one line with the current values. `table`
-    holds the numbers behind the figure as (header, rows) of text. The marks of all states of an explorer have the
-    same kinds, roles and panels in the same order; a mark that a state does not need has no points.
+    `title` is the finding in this state, with its numbers; `readout` is one line with the current values. `marks` are
+    those of the first panel, `beside` those of the second. The marks of all states of an explorer have the same kinds
+    and roles in the same order; a mark that a state does not need has no points. `table` holds the numbers behind the
+    figure as (header, rows) of text; without one they are read off the named lines.
     """
 
     title: str
-    marks: Sequence[Mark]
     readout: str
-    table: tuple[Sequence[str], Sequence[Sequence[str]]]
+    marks: Sequence[Mark]
+    beside: Sequence[Mark] = ()
+    table: Table | None = None

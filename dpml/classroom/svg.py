@@ -1,7 +1,7 @@
-"""Draws a frame as SVG: the part that stands still once, and for each mark the few texts that move.
+"""Draws the panels of a frame as SVG: the part that stands still once, and for each mark the few texts that move.
 
-The drawing has a fixed coordinate system of 5600 units a panel's width, so that all coordinates are whole numbers
-and a path of sixty points takes some 400 bytes. The page scales it; labels keep at least 9 pixels on a phone.
+A panel has a fixed coordinate system of 5600 by 3570 units, so that all coordinates are whole numbers and a path of
+sixty points takes some 400 bytes. The page scales it; labels keep at least 9 pixels on a phone.
 """
 
 from __future__ import annotations
@@ -14,17 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.classroom.marks import COLOURS, DASHES, Area, Axes, Axis, Frame, Line, Mark, Numbers, Points, Rule, Text
+from dpml.classroom.marks import COLOURS, DASHES, INKS, Area, Axis, Key, Line, Mark, Numbers, Points, Rule, Text
 
-WIDTH, LEFT, RIGHT, TOP, BOTTOM, GAP = 5600, 620, 130, 300, 620, 900
-PANEL_HEIGHT = {1: 2650, 2: 1750}
-FONT, LINE_WIDTH = 162, 26
-LABEL_SHIFT = 60
-
-
-def drawing_height(panels: int) -> int:
-    """Height of the drawing in its own units."""
-    return TOP + panels * PANEL_HEIGHT[panels] + (panels - 1) * GAP + BOTTOM
+WIDTH, HEIGHT = 5600, 3570
+LEFT, RIGHT, TOP, BOTTOM = 620, WIDTH - 130, 300, HEIGHT - 620
+FONT, LINE_WIDTH, DOT = 162, 26, 46
 
 
 def _mapping(axis: Axis, start: float, end: float) -> Callable[[Numbers], NDArray[Any]]:
@@ -48,26 +42,22 @@ def _mapping(axis: Axis, start: float, end: float) -> Callable[[Numbers], NDArra
 
 
 class Panel:
-    """Where one pair of axes lies in the drawing, and how values become drawing units."""
+    """A horizontal and a vertical axis that hold still, and how values become drawing units."""
 
-    def __init__(self, axes: Axes, index: int, panels: int) -> None:
-        height = PANEL_HEIGHT[panels]
-        self.axes = axes
-        self.top = TOP + index * (height + GAP)
-        self.bottom = self.top + height
-        self.x = _mapping(axes.x, LEFT, WIDTH - RIGHT)
-        self.y = _mapping(axes.y, self.bottom, self.top)
+    def __init__(self, x: Axis, y: Axis) -> None:
+        self.axes = x, y
+        self.x = _mapping(x, LEFT, RIGHT)
+        self.y = _mapping(y, BOTTOM, TOP)
 
-
-def panels_of(axes: Sequence[Axes]) -> list[Panel]:
-    """The panels of a drawing, from top to bottom."""
-    return [Panel(one, i, len(axes)) for i, one in enumerate(axes)]
+    def place(self, x: float, y: float) -> tuple[int, int]:
+        """Where the point (x, y) lies in the drawing."""
+        return int(self.x([x])[0]), int(self.y([y])[0])
 
 
 def ticks_of(axis: Axis) -> list[tuple[float, str]]:
     """About five ticks with short texts: steps of 1, 2 or 5 on a linear axis, powers of ten on a logarithmic one."""
     if axis.ticks is not None:
-        return list(axis.ticks)
+        return [tick if isinstance(tick, tuple) else (tick, _tick_text(tick)) for tick in axis.ticks]
     if axis.scale == "log":
         first, last = math.ceil(math.log10(axis.low) - 1e-9), math.floor(math.log10(axis.high) + 1e-9)
         if last - first >= 2:
@@ -89,6 +79,11 @@ def power_of_ten(exponent: int) -> str:
     return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
+def _tick_text(value: float) -> str:
+    exponent = round(math.log10(value)) if value > 0 else 0
+    return power_of_ten(exponent) if math.isclose(value, 10.0**exponent) else f"{value:,g}"
+
+
 def _path(x: NDArray[Any], y: NDArray[Any]) -> str:
     """A path with relative steps; points on a straight run are left out."""
     if len(x) == 0:
@@ -108,45 +103,46 @@ def _path(x: NDArray[Any], y: NDArray[Any]) -> str:
     return f"M{xs[0]} {ys[0]}" + (f"l{steps.rstrip()}" if steps else "")
 
 
-def _dots(x: NDArray[Any], y: NDArray[Any], role: str) -> str:
-    r = 46
-    if role == "D'":
-        return "".join(f"M{a - r} {b - r}h{2 * r}v{2 * r}h{-2 * r}z" for a, b in zip(x, y, strict=True))
-    return "".join(f"M{a - r} {b}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z" for a, b in zip(x, y, strict=True))
+def _dots(x: Iterable[int], y: Iterable[int], role: str) -> str:
+    across, turn = 2 * DOT, f"a{DOT} {DOT} 0 1 0"
+    square = f"m{-DOT} {-DOT}h{across}v{across}h{-across}z"
+    shape = square if role == "D'" else f"m{-DOT} 0{turn} {across} 0{turn} {-across} 0z"
+    return "".join(f"M{a} {b}{shape}" for a, b in zip(x, y, strict=True))
 
 
 def path_of(mark: Mark, panel: Panel) -> str:
     """The `d` attribute of a mark in this state."""
     if isinstance(mark, Line):
-        return _path(panel.x(mark.x), panel.y(mark.y))
+        return _path(panel.x(mark.x), panel.y(mark.y)) + _sample(mark, panel)
+    if isinstance(mark, Points):
+        return (_dots(panel.x(mark.x), panel.y(mark.y), mark.role) if len(mark.x) else "") + _sample(mark, panel)
     if isinstance(mark, Area):
         if len(mark.x) == 0:
             return ""
         x, low, high = panel.x(mark.x), panel.y(mark.low), panel.y(mark.high)
         return _path(np.concatenate([x, x[::-1]]), np.concatenate([high, low[::-1]])) + "z"
-    if isinstance(mark, Points):
-        return _dots(panel.x(mark.x), panel.y(mark.y), mark.role) if len(mark.x) else ""
     if isinstance(mark, Rule):
         if mark.x is not None:
-            return f"M{panel.x([mark.x])[0]} {panel.bottom}V{panel.top}"
-        return f"M{LEFT} {panel.y([mark.y or 0.0])[0]}H{WIDTH - RIGHT}"
+            return f"M{panel.x([mark.x])[0]} {BOTTOM}V{TOP}"
+        return f"M{LEFT} {panel.y([mark.y or 0.0])[0]}H{RIGHT}"
     return ""
 
 
-def label_of(mark: Mark, panel: Panel) -> tuple[str, str, str]:
-    """The label of a mark as (x, y, text) in drawing units; three empty texts where it has none."""
-    if isinstance(mark, Text):
-        return str(panel.x([mark.x])[0]), str(panel.y([mark.y])[0]), mark.text
-    if mark.label is None:
-        return "", "", ""
-    if mark.at is not None:
-        x, y = panel.x([mark.at[0]])[0], panel.y([mark.at[1]])[0]
-    elif isinstance(mark, Rule):
-        x = panel.x([mark.x])[0] + LABEL_SHIFT if mark.x is not None else LEFT + LABEL_SHIFT
-        y = panel.top + FONT if mark.y is None else panel.y([mark.y])[0] - LABEL_SHIFT
-    else:
-        raise ValueError(f"at must be given with the label {mark.label!r}: the point where the label stands, got None")
-    return str(x), str(y), mark.label
+def _sample(mark: Line | Points, panel: Panel) -> str:
+    """What stands in front of the text of a key."""
+    if not isinstance(mark.label, Key):
+        return ""
+    x, y = panel.place(mark.label.x, mark.label.y)
+    return f"M{x - 400} {y - DOT}h310" if isinstance(mark, Line) else _dots([x - 245], [y - DOT], mark.role)
+
+
+def label_of(mark: Mark, panel: Panel) -> tuple[str, str, str, str]:
+    """The label of a mark as (x, y, anchor, text) in drawing units; four empty texts where it has none."""
+    label = mark if isinstance(mark, Text) else mark.label
+    if label is None or not label.text:
+        return "", "", "", ""
+    x, y = panel.place(label.x, label.y)
+    return str(x), str(y), label.anchor or ("start" if 2 * x < LEFT + RIGHT else "end"), label.text
 
 
 def _style(mark: Mark) -> str:
@@ -161,45 +157,39 @@ def _style(mark: Mark) -> str:
 
 
 def _axis_lines(panel: Panel) -> Iterable[str]:
-    axes = panel.axes
-    base = f"M{LEFT} {panel.top}V{panel.bottom}H{WIDTH - RIGHT}"
-    yield f'<path d="{base}" fill="none" stroke="#666666" stroke-width="12"/>'
-    for value, text in ticks_of(axes.x):
-        at = panel.x([value])[0]
-        yield f'<path d="M{at} {panel.bottom}v60" stroke="#666666" stroke-width="12"/>'
-        yield f'<text x="{at}" y="{panel.bottom + 235}" text-anchor="middle">{escape(text)}</text>'
-    for value, text in ticks_of(axes.y):
-        at = panel.y([value])[0]
-        yield f'<path d="M{LEFT} {at}h-60" stroke="#666666" stroke-width="12"/>'
-        yield f'<path d="M{LEFT} {at}H{WIDTH - RIGHT}" stroke="#dddddd" stroke-width="7"/>'
-        yield f'<text x="{LEFT - 95}" y="{at + 55}" text-anchor="end">{escape(text)}</text>'
-    yield f'<text x="{WIDTH - RIGHT}" y="{panel.bottom + 480}" text-anchor="end">{escape(axes.x.title)}</text>'
-    yield f'<text x="{LEFT - 480}" y="{panel.top - 140}">{escape(axes.y.title)}</text>'
+    across, upright = panel.axes
+    yield f'<g stroke="#666666" stroke-width="12" fill="none"><path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}"/>'
+    ticks = [(panel.x([value])[0], text) for value, text in ticks_of(across)]
+    levels = [(panel.y([value])[0], text) for value, text in ticks_of(upright)]
+    yield from (f'<path d="M{at} {BOTTOM}v60"/>' for at, _ in ticks)
+    yield from (f'<path d="M{LEFT} {at}h-60"/>' for at, _ in levels)
+    yield from (f'<path d="M{LEFT} {at}H{RIGHT}" stroke="#dddddd" stroke-width="7"/>' for at, _ in levels)
+    yield '</g><g fill="#333333">'
+    yield from (f'<text x="{at}" y="{BOTTOM + 235}" text-anchor="middle">{escape(text)}</text>' for at, text in ticks)
+    yield from (f'<text x="{LEFT - 95}" y="{at + 55}" text-anchor="end">{escape(text)}</text>' for at, text in levels)
+    yield f'<text x="{RIGHT}" y="{BOTTOM + 480}" text-anchor="end">{escape(across.title)}</text>'
+    yield f'<text x="{LEFT - 480}" y="{TOP - 140}">{escape(upright.title)}</text></g>'
 
 
-def drawing(frame: Frame, axes: Sequence[Axes], *, key: str, alt: str) -> str:
-    """The whole drawing of a frame; elements with the class `m` (paths) and `t` (labels) are the ones that move."""
-    panels = panels_of(axes)
-    height = drawing_height(len(panels))
+def drawing(panel: Panel, marks: Sequence[Mark]) -> str:
+    """The whole drawing of a panel; elements with the class `m` (paths) and `t` (labels) are the ones that move."""
+    width, height = RIGHT - LEFT, BOTTOM - TOP
+    labels = [(mark.role, *label_of(mark, panel)) for mark in marks]
+    # The inner drawing cuts off what lies outside the axes, and needs no name that could occur twice on a page.
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(alt)}" font-size="{FONT}">',
-        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/><defs>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-size="{FONT}" '
+        'font-family="system-ui, sans-serif">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+        *_axis_lines(panel),
+        f'<svg x="{LEFT}" y="{TOP}" width="{width}" height="{height}" viewBox="{LEFT} {TOP} {width} {height}">',
+        *(len(marks) * ['<path class="g" fill="none" stroke="#bbbbbb" stroke-width="20"/>']),
+        *(f'<path class="m" d="{path_of(mark, panel)}" {_style(mark)}/>' for mark in marks),
+        '</svg><g stroke="#ffffff" stroke-width="50" stroke-linejoin="round" paint-order="stroke">',
+        *(
+            f'<text class="t" x="{x or 0}" y="{y or 0}" text-anchor="{anchor or "start"}" fill="{INKS[role]}">'
+            f"{escape(text)}</text>"
+            for role, x, y, anchor, text in labels
+        ),
+        "</g></svg>",
     ]
-    for i, panel in enumerate(panels):
-        box = f'x="{LEFT}" y="{panel.top}" width="{WIDTH - LEFT - RIGHT}" height="{panel.bottom - panel.top}"'
-        parts.append(f'<clipPath id="{key}-c{i}"><rect {box}/></clipPath>')
-    parts.append("</defs>")
-    for panel in panels:
-        parts.extend(_axis_lines(panel))
-    for mark in frame.marks:
-        clip = f'clip-path="url(#{key}-c{mark.panel})"'
-        parts.append(f'<path class="g" {clip} d="" fill="none" stroke="#bbbbbb" stroke-width="20"/>')
-    for mark in frame.marks:
-        d = path_of(mark, panels[mark.panel])
-        parts.append(f'<path class="m" clip-path="url(#{key}-c{mark.panel})" d="{d}" {_style(mark)}/>')
-    for mark in frame.marks:
-        x, y, text = label_of(mark, panels[mark.panel])
-        halo = 'stroke="#ffffff" stroke-width="50" stroke-linejoin="round" paint-order="stroke"'
-        style = f'text-anchor="{mark.anchor}" fill="{COLOURS[mark.role]}" {halo}'
-        parts.append(f'<text class="t" x="{x or 0}" y="{y or 0}" {style}>{escape(text)}</text>')
-    return "".join(parts) + "</svg>"
+    return "".join(parts)

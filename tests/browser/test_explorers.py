@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from .looking import DESKTOP, Visit, open_page, pages, resize
+from dpml.classroom.explorer import COVER, Explorer, Range, Switch
+from dpml.classroom.marks import Axis, Frame, Line, Text
+
+from .looking import DESKTOP, PHONE, Visit, open_page, pages, resize
 
 Look = Callable[[str], Visit]
+PROJECTOR, HIGHEST = (1280, 720), 620  # pixels
 
 # The drawing itself: the paths that move, without the ghosts of the previous state.
 SHAPES = "return Array.from(arguments[0].querySelectorAll('svg path.m'), (p) => p.getAttribute('d')).join('|')"
@@ -96,7 +100,7 @@ def test_every_switch_redraws(browser: Any, visit: Look, address: str) -> None:
                 browser.execute_script(SHOW, box)
                 box.click()
                 assert box.is_selected()
-                label = explorer.find_element("css selector", "svg").get_attribute("aria-label")
+                label = explorer.find_element("css selector", ".dpml-panels").get_attribute("aria-label")
                 seen.add((browser.execute_script(SHAPES, explorer), label))
             assert len(seen) == len(boxes), f"{page}: two presets show the same"
             if boxes:
@@ -142,3 +146,124 @@ def test_explorers_and_formulas_work_from_a_file(browser: Any, visit: Look, site
     drive(browser, explorer, sliders(explorer)[0])
     formulas = browser.execute_script("return document.querySelectorAll('.math').length")
     assert browser.execute_script("return document.querySelectorAll('mjx-container').length") >= formulas
+
+
+def test_figure_title_and_controls_fit_a_projector(browser: Any, visit: Look, address: str) -> None:
+    """The whole explorer, its finding uncovered and its table closed; and as wide as the page on a phone."""
+    heights = {}
+    for page in pages_with_explorers(visit):
+        open_page(browser, f"{address}/{page}")
+        for size in (PROJECTOR, PHONE):
+            resize(browser, size)
+            for explorer in explorers(browser):
+                name = explorer.get_attribute("data-name")
+                for cover in explorer.find_elements("css selector", ".dpml-cover"):
+                    browser.execute_script(SHOW + "arguments[0].click()", cover)
+                assert explorer.size["width"] <= size[0]
+                if size == PROJECTOR:
+                    heights[name] = explorer.size["height"]
+    assert heights
+    assert not {name: height for name, height in heights.items() if height > HIGHEST}
+
+
+# --- on a page of their own, without the site
+
+
+def small() -> Explorer:
+    def draw(a: int, s: str) -> Frame:
+        return Frame(f"It is {a}{s}.", f"a = {a}", [Line([0, a, 9], [0, a, a], "D", Text("line", 1, 9))])
+
+    controls = [
+        Range("a", "alpha", [1, 2, 3, 4], 2, "What a is."),
+        Switch("s", "Which", {"x": "X", "y": "Y"}, "x", "Which of the two it is."),
+    ]
+    return Explorer("small", draw, controls, Axis("x", 0, 10), Axis("y", 0, 10))
+
+
+@pytest.fixture
+def page(browser: Any, tmp_path: Path) -> Callable[[str], list[Any]]:
+    """Opens a page with this body and returns its explorers."""
+
+    def show(body: str) -> list[Any]:
+        path = tmp_path / "page.html"
+        path.write_text(f"<!doctype html><meta charset=utf-8><title>x</title><body>{body}", encoding="utf-8")
+        browser.get(path.as_uri())
+        return explorers(browser)
+
+    return show
+
+
+def said(explorer: Any) -> list[str]:
+    parts = (explorer.find_element("css selector", part) for part in (".dpml-title", ".dpml-readout"))
+    return [part.text for part in parts]
+
+
+def test_the_finding_is_covered_until_the_first_move(browser: Any, page: Callable[[str], list[Any]]) -> None:
+    [explorer] = page(small()._repr_html_())
+    assert said(explorer) == [COVER, ""]
+    assert explorer.find_element("css selector", ".dpml-panels").get_attribute("aria-label") == COVER
+    browser.execute_script("arguments[0].focus()", sliders(explorer)[0])
+    press(browser, "ARROW_RIGHT")
+    assert said(explorer) == ["It is 3x.", "a = 3"]
+    [explorer] = page(small()._repr_html_())
+    browser.execute_script("arguments[0].focus()", explorer.find_element("css selector", ".dpml-cover"))
+    press(browser, "ENTER")
+    assert said(explorer) == ["It is 2x.", "a = 2"], "the button answers to the keyboard, and nothing has moved"
+
+
+def test_two_copies_on_a_page_are_independent(browser: Any, page: Callable[[str], list[Any]]) -> None:
+    one, two = page(2 * small()._repr_html_())
+    browser.execute_script("arguments[0].focus()", sliders(one)[0])
+    press(browser, "END")
+    for box in two.find_elements("css selector", "input[type=radio]"):
+        box.click()
+    assert said(one) == ["It is 4x.", "a = 4"]
+    assert said(two) == ["It is 2y.", "a = 2"]
+    assert len(one.find_elements("css selector", "input:checked")) == 1, "the copies share no group of buttons"
+
+
+def test_f_shows_one_figure_on_the_whole_screen(browser: Any, page: Callable[[str], list[Any]]) -> None:
+    from selenium.webdriver import ActionChains
+
+    one, two = page(2 * small()._repr_html_())
+    assert one.find_element("css selector", ".dpml-full").text == "Full screen: F"
+    filling = "return document.fullscreenElement === arguments[0]"
+    browser.execute_script("arguments[0].focus()", sliders(two)[0])
+    for expected in (True, False):
+        ActionChains(browser).send_keys("f").perform()
+        wait_for(browser, f"return (document.fullscreenElement !== null) === {str(expected).lower()}")
+        assert browser.execute_script(filling, two) is expected
+
+
+def wait_for(browser: Any, question: str) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 20).until(lambda driver: driver.execute_script(question))
+
+
+def test_without_scripts_a_still_picture_and_one_sentence(browser: Any, page: Callable[[str], list[Any]]) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        [explorer] = page(small()._repr_html_())
+        [picture] = explorer.find_elements("css selector", "img")
+        assert picture.size["width"] > 300
+        assert picture.size["height"] > 150
+        assert said(explorer) == ["It is 2x.", "a = 2"]
+        assert "still picture" in explorer.find_element("css selector", ".dpml-still").text
+        assert not explorer.find_elements("css selector", "input, button, fieldset")
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    [explorer] = page(small()._repr_html_())
+    assert not explorer.find_elements("css selector", "img, .dpml-still")
+    assert explorer.find_elements("css selector", "svg path.m")
+
+
+def test_each_control_has_its_name_and_its_explanation(browser: Any, page: Callable[[str], list[Any]]) -> None:
+    [explorer] = page(small()._repr_html_())
+    [slider] = sliders(explorer)
+    assert slider.accessible_name == "alpha"
+    explained = "return document.getElementById(arguments[0].getAttribute('aria-describedby')).textContent"
+    assert browser.execute_script(explained, slider) == "What a is."
+    boxes = explorer.find_elements("css selector", "input[type=radio]")
+    assert [box.accessible_name for box in boxes] == ["X", "Y"]
+    assert {browser.execute_script(explained, box) for box in boxes} == {"Which of the two it is."}

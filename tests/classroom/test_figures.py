@@ -7,42 +7,40 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from dpml.classroom import explorer as explorer_module
 from dpml.classroom import figures
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.live import Live
-from dpml.classroom.marks import COLOURS, DASHES, Area, Axes, Axis, Frame, Line, Mark, Points, Role, Rule, Text
-from dpml.classroom.svg import (
-    BOTTOM,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    Panel,
-    drawing_height,
-    label_of,
-    panels_of,
-    path_of,
-    ticks_of,
-)
+from dpml.classroom.marks import COLOURS, DASHES, INKS, Area, Axis, Frame, Key, Line, Mark, Points, Role, Rule, Text
+from dpml.classroom.svg import BOTTOM, DOT, LEFT, RIGHT, TOP, Panel, label_of, path_of, ticks_of
+from dpml.classroom.table import table_of
 
-AXES = Axes(Axis("x", 0, 10), Axis("y", 0, 10))
-LOG_AXES = Axes(Axis("x", 0.1, 10, "log"), Axis("y", 1e-6, 1, "log"))
+AXES = Axis("x", 0, 10), Axis("y", 0, 10)
+LOG_AXES = Axis("x", 0.1, 10, "log"), Axis("y", 1e-6, 1, "log")
 ROLES: tuple[Role, ...] = ("D", "D'", "guarantee", "measured", "source", "muted")
 
 
 def frame_of(*marks: Mark, title: str = "It is 1.") -> Frame:
-    return Frame(title=title, marks=marks, readout="a = 1", table=(["a"], [["1"]]))
+    return Frame(title=title, readout="a = 1", marks=marks, table=(["a"], [["1"]]))
 
 
 def explorer_of(draw: Callable[..., Frame], *, axes: Any = AXES, controls: Sequence[Any] | None = None) -> Explorer:
-    return Explorer("test", draw=draw, controls=controls or [Range("a", "α", [1, 2, 3], 2)], axes=axes)
+    return Explorer("test", draw, controls or [Range("a", "α", [1, 2, 3], 2, "What a is.")], *axes)
+
+
+def drawings(html: str) -> list[str]:
+    """The still pictures in the page, as SVG."""
+    return [unquote(text) for text in re.findall(r'src="data:image/svg\+xml,([^"]*)"', html)]
 
 
 def points_of(path: str) -> list[tuple[int, int]]:
@@ -90,15 +88,14 @@ def test_rule_needs_exactly_one_place(x: float | None, y: float | None) -> None:
         (Area([0, 1], [0, math.nan], [1, 1], "D"), AXES, "must be numbers, got nan"),
         (Points([1], [math.nan], "D"), AXES, "must be numbers, got nan"),
         (Rule("D", x=math.nan), AXES, "must be numbers, got nan"),
-        (Text(1, math.nan, "here"), AXES, "must be numbers, got nan"),
+        (Text("here", 1, math.nan), AXES, "must be numbers, got nan"),
         (Line([0.0, 1.0], [0.1, 0.1], "D"), LOG_AXES, r"logarithmic axis 'x' must be in \(0, inf\), got 0"),
         (Line([0.1, 1.0], [0.1, -0.1], "D"), LOG_AXES, r"logarithmic axis 'y' must be in \(0, inf\), got -0.1"),
-        (Line([0, 1], [0, 1], "D", label="curve"), AXES, "at must be given with the label 'curve'"),
-        (Line([0, 1], [0, 1], "D", panel=1), AXES, "panel"),
+        (Line([0, 1], [0, 1], "D", Text("curve", math.nan, 1)), AXES, "must be numbers, got nan"),
         (Line([0, 1], [0, 1], "blue"), AXES, "role"),  # type: ignore[arg-type]
     ],
 )
-def test_marks_that_cannot_be_drawn_are_refused(mark: Mark, axes: Axes, message: str) -> None:
+def test_marks_that_cannot_be_drawn_are_refused(mark: Mark, axes: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         explorer_of(lambda a: frame_of(mark), axes=axes)._repr_html_()
 
@@ -131,12 +128,12 @@ def test_marks_have_as_many_x_as_y(make: Callable[[], Mark]) -> None:
 )
 def test_range_refuses(values: list[float], start: float, word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        Range("a", "α", values, start)
+        Range("a", "α", values, start, "What a is.")
 
 
 def test_range_on_a_logarithmic_slider_is_above_zero() -> None:
     with pytest.raises(ValueError, match="log"):
-        Range("a", "α", [0.0, 1.0], 1.0, scale="log")
+        Range("a", "α", [0.0, 1.0], 1.0, "What a is.", scale="log")
 
 
 @pytest.mark.parametrize(
@@ -149,18 +146,28 @@ def test_range_on_a_logarithmic_slider_is_above_zero() -> None:
 )
 def test_switch_refuses(options: dict[str, str], start: str, word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        Switch("s", "Which", options, start)
+        Switch("s", "Which", options, start, "Which it is.")
+
+
+def test_range_needs_a_sentence_unless_its_letter_has_a_meaning() -> None:
+    with pytest.raises(ValueError, match="help must be a sentence for 'a', as 'α' has no meaning"):
+        Range("a", "α", [1, 2], 1)
+    assert Range("epsilon", "ε", [1, 2], 1).help.startswith("The privacy loss")
+
+
+def _switch(name: str) -> Switch:
+    return Switch(name, "Which", {"x": "X", "y": "Y"}, "y", "Which it is.")
 
 
 def _range(name: str) -> Range:
-    return Range(name, name, [1, 2], 1)
+    return Range(name, name, [1, 2], 1, "What it is.")
 
 
 @pytest.mark.parametrize(
     ("controls", "message"),
     [
         ([_range("a"), _range("b"), _range("c")], "at most two ranges"),
-        ([Switch("s", "S", {"x": "X", "y": "Y"}, "x"), Switch("t", "T", {"x": "X", "y": "Y"}, "x")], "one switch"),
+        ([_switch("s"), _switch("t")], "one switch"),
         ([_range("a"), _range("a")], "different names"),
     ],
 )
@@ -169,10 +176,22 @@ def test_explorer_refuses_controls(controls: Sequence[Any], message: str) -> Non
         explorer_of(lambda **values: frame_of(), controls=controls)
 
 
-@pytest.mark.parametrize("axes", [[], [AXES, AXES, AXES]])
-def test_explorer_has_one_panel_or_two(axes: list[Axes]) -> None:
-    with pytest.raises(ValueError, match="axes must be one panel or two"):
-        explorer_of(lambda a: frame_of(), axes=axes)
+@pytest.mark.parametrize("x", [[], [AXES[0], AXES[0], AXES[0]]])
+def test_explorer_has_one_panel_or_two(x: list[Axis]) -> None:
+    with pytest.raises(ValueError, match="must be the axes of one panel or two"):
+        explorer_of(lambda a: frame_of(), axes=(x, AXES[1]))
+
+
+def test_two_panels_may_share_an_axis() -> None:
+    levels = [Axis("y", 0, 10), Axis("log y", 1, 10, "log")]
+    one, two = explorer_of(lambda a: frame_of(), axes=(AXES[0], levels)).panels
+    assert (one.axes, two.axes) == ((AXES[0], levels[0]), (AXES[0], levels[1]))
+
+
+def test_nothing_stands_beside_the_only_panel() -> None:
+    frame = Frame("It is 1.", "a = 1", [], [Rule("D", x=1)])
+    with pytest.raises(ValueError, match="beside must be empty"):
+        explorer_of(lambda a: frame).frame()
 
 
 def test_frame_refuses_a_value_of_no_control() -> None:
@@ -193,7 +212,7 @@ def test_frames_keep_their_marks(other: list[Mark]) -> None:
     def draw(a: int) -> Frame:
         return frame_of(*([Line([0, 1], [0, 1], "D")] if a < 3 else other))
 
-    with pytest.raises(ValueError, match="kind, role and panel"):
+    with pytest.raises(ValueError, match="kind and role"):
         explorer_of(draw)._repr_html_()
 
 
@@ -216,11 +235,11 @@ def test_look_refuses_an_unknown_role() -> None:
 def _growing(a: int) -> Frame:
     x = np.linspace(0, 10, 41)
     return frame_of(
-        Area(x, np.zeros(41), x / a, "guarantee", label="below", at=(5, 1)),
-        Line(x, x**2 / (10 * a), "D", label="curve", at=(5, 6)),
+        Area(x, np.zeros(41), x / a, "guarantee", Text("below", 5, 1)),
+        Line(x, x**2 / (10 * a), "D", Text("curve", 5, 6)),
         Points([float(a)], [a / 2], "D'"),
-        Rule("muted", x=a, label="here"),
-        Text(1, 9, f"a is {a}"),
+        Rule("muted", x=a, label=Text("here", a, 9)),
+        Text(f"a is {a}", 1, 9),
         title=f"It is {a}.",
     )
 
@@ -254,7 +273,7 @@ def test_shown_figure_carries_its_sentence() -> None:
 
 def test_two_explorers_of_one_page_have_different_keys() -> None:
     def keys(explorer: Explorer) -> set[str]:
-        return set(re.findall(r'<div class="dpml-explorer" data-key="([^"]+)"', explorer._repr_html_()))
+        return set(re.findall(r'<div class="dpml-explorer full-width" data-key="([^"]+)"', explorer._repr_html_()))
 
     assert len(keys(explorer_of(_growing))) == 1
     assert keys(explorer_of(_growing)).isdisjoint(keys(explorer_of(lambda a: frame_of(title=f"No {a}."))))
@@ -265,7 +284,7 @@ def test_two_explorers_of_one_page_have_different_keys() -> None:
 
 def _data(html: str) -> Any:
     script = html[html.index("<script>") + 8 : html.rindex("</script>")]
-    return json.loads(script[script.index('",{"controls"') + 2 : script.rindex(")")])
+    return json.loads(script[script.index('",{"cover"') + 2 : script.rindex(")")])
 
 
 @pytest.mark.parametrize("nasty", ["</script><b>1", "<!--<script>1", "]]>1", "a 'quote' \"1\" & \\", "1\u2028"])
@@ -280,23 +299,23 @@ def test_words_cannot_break_out_of_the_script(nasty: str) -> None:
 
 
 def test_payload_lists_every_state_in_the_order_of_the_controls() -> None:
-    switch = Switch("s", "Which", {"x": "X", "y": "Y"}, "y")
+    switch = _switch("s")
 
     def draw(a: int, s: str) -> Frame:
         return frame_of(Line([0, a], [0, a], "D"), Line([0, 1], [1, 0], "muted"), title=f"{a}{s}")
 
-    explorer = explorer_of(draw, controls=[Range("a", "α", [1, 2, 3], 2), switch])
+    explorer = explorer_of(draw, controls=[Range("a", "α", [1, 2, 3], 2, "What a is."), switch])
     data = _data(explorer._repr_html_())
     titles = [data["pool"][frame[0]] for frame in data["frames"]]
     assert titles == ["1x", "1y", "2x", "2y", "3x", "3y"]
-    assert [control["size"] for control in data["controls"]] == [3, 2]
+    assert [len(control["texts"]) for control in data["controls"]] == [3, 2]
     assert data["controls"][0]["texts"] == ["α = 1", "α = 2", "α = 3"]
     assert data["ghost"] == [1, 0], "a muted line leaves no ghost"
     assert len(data["pool"]) == len(set(data["pool"]))
-    html = explorer._repr_html_()
-    assert html.count('class="m"') == html.count('class="g"') == html.count('class="t"') == 2
-    assert re.search(r'value="1" data-control="1" autocomplete="off" checked>Y', html)
-    assert 'value="1" data-control="0" aria-label="α" aria-valuetext="α = 2"' in html
+    assert [control["start"] for control in data["controls"]] == [1, 1]
+    assert [control["range"] for control in data["controls"]] == [True, False]
+    [drawn] = drawings(explorer._repr_html_())
+    assert drawn.count('class="m"') == drawn.count('class="g"') == drawn.count('class="t"') == 2
 
 
 def test_start_may_be_any_position_and_frame_overrides_it() -> None:
@@ -319,7 +338,7 @@ def test_whole_positions_stay_int(values: list[Any]) -> None:
         got.append(a)
         return frame_of()
 
-    explorer = explorer_of(draw, controls=[Range("a", "α", values, 2, form="{}")])
+    explorer = explorer_of(draw, controls=[Range("a", "α", values, 2, "What a is.", "{}")])
     assert [type(f) for f in explorer.controls[0].positions] == [int, int, int]
     explorer._repr_html_()
     live = explorer.live()
@@ -330,71 +349,92 @@ def test_whole_positions_stay_int(values: list[Any]) -> None:
 
 
 def test_positions_with_a_point_are_floats() -> None:
-    control = Range("a", "α", [1.0, 2.0], 1)
+    control = Range("a", "α", [1.0, 2.0], 1, "What a is.")
     assert [type(v) for v in control.positions] == [float, float]
-    assert [type(v) for v in Range("a", "α", [1, 2.5], 1).positions] == [float, float]
+    assert [type(v) for v in Range("a", "α", [1, 2.5], 1, "What a is.").positions] == [float, float]
 
 
 # --- the live face
 
 
 def test_live_face_has_a_named_box_linked_to_each_slider() -> None:
-    switch = Switch("s", "Which", {"x": "X", "y": "Y"}, "y")
-    ranges = [Range("a", "α", [1, 2, 3], 2), Range("b", "β", [0.001, 0.1, 1.0], 0.1, scale="log")]
+    ranges = [
+        Range("a", "α", [1, 2, 3], 2, "What a is."),
+        Range("b", "β", [0.001, 0.1, 1.0], 0.1, "What b is.", scale="log"),
+    ]
 
     def draw(a: int, b: float, s: str) -> Frame:
         return frame_of(title=f"{a} {b:.3g} {s}.")
 
-    live = Live(explorer_of(draw, controls=[*ranges, switch]))
-    assert isinstance(live.controls["a"], ipywidgets.IntSlider)
-    assert isinstance(live.controls["b"], ipywidgets.FloatLogSlider)
-    assert isinstance(live.controls["s"], ipywidgets.ToggleButtons)
-    for row, label in ((live.box.children[1], "α"), (live.box.children[2], "β")):
-        slider, box = row.children
-        assert box.description == slider.description == label
-        box.value = box.max
-        assert slider.value == pytest.approx(box.max)
+    live = Live(explorer_of(draw, controls=[*ranges, _switch("s")]))
+    assert [type(widget) for widget in live.controls.values()] == [
+        ipywidgets.IntText,
+        ipywidgets.FloatText,
+        ipywidgets.ToggleButtons,
+    ]
+    for row, control in ((0, ranges[0]), (2, ranges[1])):
+        box, slider = live.box.children[row].children
+        assert box is live.controls[control.name]
+        assert box.description == control.label
+        assert control.help in live.box.children[row + 1].value
+        slider.value = slider.max
+        assert box.value == control.values[-1]
+        box.value = control.values[0]
+        assert slider.value == 0
+        slider.value = slider.max
     live.controls["s"].value = "x"
-    assert live.values() == {"a": 3, "b": pytest.approx(1.0), "s": "x"}
+    assert live.values() == {"a": 3, "b": 1.0, "s": "x"}
     assert "3 1 x." in live.figure.value
 
 
 @pytest.mark.parametrize("low, high", [(0.005, 0.7), (0.003, 300.0), (1e-7, 0.05), (0.07, 7.7)])
-def test_live_logarithmic_slider_keeps_within_its_ends(low: float, high: float) -> None:
-    """10 ** log10(v) may differ from v in the last digit; draw never sees that."""
-    control = Range("b", "β", [low, high], low, scale="log")
-    live = Live(explorer_of(lambda b: frame_of(title=f"{b}"), controls=[control]))
-    for value in (low, high):
-        live.controls["b"].value = value
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_live_slider_keeps_within_its_ends(low: float, high: float, scale: Any) -> None:
+    live = Live(explorer_of(lambda b: frame_of(title=f"{b}"), controls=[_whole(low, high, scale)]))
+    slider = live.box.children[0].children[1]
+    for position in (slider.max, 0, 1, slider.max - 1):
+        slider.value = position
         assert low <= live.values()["b"] <= high
-    live.controls["b"].value = 10 ** live.controls["b"].max
-    assert low <= live.values()["b"] <= high
+    assert live.said.value == ""
+
+
+def _whole(low: float, high: float, scale: Any) -> Range:
+    return Range("b", "β", [low, high], low, "What b is.", scale=scale)
+
+
+def test_a_typed_value_is_the_value() -> None:
+    """2.37 is 2.37, though no position of the slider is."""
+    for scale in ("linear", "log"):
+        live = Live(explorer_of(lambda b: frame_of(title=f"It is {b!r}."), controls=[_whole(0.4, 4.0, scale)]))
+        box, slider = live.box.children[0].children
+        box.value = 2.37
+        assert (live.values(), box.value) == ({"b": 2.37}, 2.37)
+        assert "It is 2.37." in live.figure.value
+        assert 0 < slider.value < slider.max
+        box.value = 40.0
+        assert "β must be from 0.4 to 4 here, got 40" in live.said.value
+        assert "It is 2.37." in live.figure.value
+        box.value = 4.0
+        assert live.said.value == ""
+        assert "It is 4.0." in live.figure.value
 
 
 # --- the drawing
 
 
-def test_panels_do_not_overlap_and_fit_the_drawing() -> None:
-    for count in (1, 2):
-        panels = panels_of([AXES] * count)
-        assert panels[0].top == TOP
-        assert panels[-1].bottom == drawing_height(count) - BOTTOM
-        assert all(a.bottom < b.top for a, b in itertools.pairwise(panels))
-
-
 def test_values_map_to_the_corners() -> None:
-    linear, log = Panel(AXES, 0, 1), Panel(LOG_AXES, 0, 1)
-    assert linear.x([0, 5, 10]).tolist() == [LEFT, (LEFT + WIDTH - RIGHT) // 2, WIDTH - RIGHT]
-    assert linear.y([0, 10]).tolist() == [linear.bottom, linear.top]
+    linear, log = Panel(*AXES), Panel(*LOG_AXES)
+    assert linear.x([0, 5, 10]).tolist() == [LEFT, (LEFT + RIGHT) // 2, RIGHT]
+    assert linear.y([0, 10]).tolist() == [BOTTOM, TOP]
     assert log.x([0.1, 1, 10]).tolist() == linear.x([0, 5, 10]).tolist()
-    assert log.y([1e-6, 1]).tolist() == [log.bottom, log.top]
+    assert log.y([1e-6, 1]).tolist() == [BOTTOM, TOP]
 
 
 def test_values_far_outside_are_drawn_outside() -> None:
-    panel = Panel(AXES, 0, 1)
+    panel = Panel(*AXES)
     left, right = panel.x([-math.inf, math.inf])
     assert left < LEFT
-    assert right > WIDTH - RIGHT
+    assert right > RIGHT
 
 
 RANDOM = np.random.default_rng(0)
@@ -417,7 +457,7 @@ RANDOM = np.random.default_rng(0)
     ],
 )
 def test_paths_keep_ends_and_turning_points(x: Any, y: Any) -> None:
-    panel = Panel(AXES, 0, 1)
+    panel = Panel(*AXES)
     full = list(zip(panel.x(x).tolist(), panel.y(y).tolist(), strict=True))
     kept = points_of(path_of(Line(x, y, "D"), panel))
     assert kept[0] == full[0]
@@ -440,23 +480,23 @@ def _corners(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def test_straight_line_is_two_points() -> None:
-    panel = Panel(AXES, 0, 1)
+    panel = Panel(*AXES)
     x = np.linspace(0, 10, 41)
     assert len(points_of(path_of(Line(x, np.full(41, 3.0), "D"), panel))) == 2
     assert len(points_of(path_of(Line(np.full(41, 3.0), x, "D"), panel))) == 2
 
 
 def test_paths_of_the_other_marks() -> None:
-    panel = Panel(AXES, 0, 1)
+    panel = Panel(*AXES)
     assert path_of(Line([], [], "D"), panel) == ""
     assert path_of(Area([], [], [], "D"), panel) == ""
     assert path_of(Points([], [], "D"), panel) == ""
-    assert path_of(Text(1, 1, "word"), panel) == ""
+    assert path_of(Text("word", 1, 1), panel) == ""
     area = path_of(Area([0, 10], [0, 0], [10, 10], "D"), panel)
     assert area.endswith("z")
-    assert set(points_of(area)) == {(px, py) for px in panel.x([0, 10]) for py in (panel.top, panel.bottom)}
-    assert path_of(Rule("D", x=10), panel) == f"M{WIDTH - RIGHT} {panel.bottom}V{panel.top}"
-    assert path_of(Rule("D", y=0), panel) == f"M{LEFT} {panel.bottom}H{WIDTH - RIGHT}"
+    assert set(points_of(area)) == {(px, py) for px in panel.x([0, 10]) for py in (TOP, BOTTOM)}
+    assert path_of(Rule("D", x=10), panel) == f"M{RIGHT} {BOTTOM}V{TOP}"
+    assert path_of(Rule("D", y=0), panel) == f"M{LEFT} {BOTTOM}H{RIGHT}"
     two = Points([1, 2], [1, 2], "measured")
     assert path_of(two, panel).count("a") == 4
     squares = Points([1, 2], [1, 2], "D'")
@@ -465,18 +505,66 @@ def test_paths_of_the_other_marks() -> None:
 
 
 def test_labels() -> None:
-    panel = Panel(AXES, 0, 1)
-    assert label_of(Line([0, 1], [0, 1], "D"), panel) == ("", "", "")
-    assert label_of(Line([0, 1], [0, 1], "D", label="c", at=(10, 0)), panel) == (
-        str(WIDTH - RIGHT),
-        str(panel.bottom),
-        "c",
-    )
-    x, y, text = label_of(Rule("D", x=5, label="five"), panel)
-    assert (int(x) > panel.x([5])[0], int(y) > panel.top, text) == (True, True, "five")
-    x, y, text = label_of(Rule("D", y=5, label="five"), panel)
-    assert (int(x) > LEFT, int(y) < panel.y([5])[0], text) == (True, True, "five")
-    assert label_of(Text(0, 10, "corner"), panel) == (str(LEFT), str(panel.top), "corner")
+    panel = Panel(*AXES)
+    assert label_of(Line([0, 1], [0, 1], "D"), panel) == ("", "", "", "")
+    assert label_of(Line([0, 1], [0, 1], "D", Text("", 1, 1)), panel) == ("", "", "", "")
+    # On the right half a word ends at its point, so that it does not leave the panel.
+    assert label_of(Line([0, 1], [0, 1], "D", Text("c", 10, 0)), panel) == (str(RIGHT), str(BOTTOM), "end", "c")
+    assert label_of(Rule("D", x=5, label=Text("five", 10, 0, anchor="start")), panel)[2:] == ("start", "five")
+    assert label_of(Text("corner", 0, 10), panel) == (str(LEFT), str(TOP), "start", "corner")
+
+
+def test_a_key_shows_a_piece_of_its_line_or_a_dot_in_front_of_the_words() -> None:
+    panel = Panel(*AXES)
+    x, y = panel.place(5, 5)
+    assert label_of(Line([0, 1], [0, 1], "D", Key("c", 5, 5)), panel) == (str(x), str(y), "start", "c")
+    assert path_of(Line([], [], "D", Key("c", 5, 5)), panel) == f"M{x - 400} {y - DOT}h310"
+    dots = Points([1], [1], "measured")
+    assert len(path_of(Points([1], [1], "measured", Key("c", 5, 5)), panel)) > len(path_of(dots, panel))
+
+
+# --- the numbers behind the figure
+
+
+def table(*marks: Mark, beside: Sequence[Mark] = (), axes: Any = AXES) -> Any:
+    explorer = explorer_of(lambda a: Frame("It is 1.", "a = 1", marks, beside), axes=axes)
+    return table_of(explorer.frame(), explorer.panels)
+
+
+def test_table_reads_the_named_curves_at_the_ticks_of_their_axis() -> None:
+    x = np.linspace(0, 10, 101)
+    named, other = Line(x, x / 3, "D", Text("third", 1, 1)), Line(x, x, "muted")
+    header, rows = table(named, other, Points([5], [5], "D", Text("dot", 1, 1)))
+    assert header == ["x", "third"]
+    assert rows == [["0", "0"], ["2", "0.6667"], ["4", "1.333"], ["6", "2"], ["8", "2.667"], ["10", "3.333"]]
+
+
+def test_table_interpolates_nothing_and_hides_what_lies_beyond_the_axis() -> None:
+    some = Points([1, 3, 4], [1, 2, 30], "measured", Text("seen", 1, 1))
+    header, rows = table(Line(range(11), range(11), "D", Text("all", 1, 1)), some)
+    assert header == ["x", "all", "seen"]
+    cells = {row[0]: row[2] for row in rows}
+    assert cells["4"] == "above 10"
+    assert cells["0"] == cells["2"] == "–"
+
+
+def test_a_frame_without_named_curves_brings_its_table() -> None:
+    with pytest.raises(ValueError, match="table must be given"):
+        table(Line([0, 1], [0, 1], "D", Text("two points are no curve", 1, 1)))
+
+
+def test_tables_of_two_panels() -> None:
+    line = Line(range(11), range(11), "D")
+    levels = [Axis("y", 0, 10), Axis("z", 0, 10)]
+    header, _ = table(line, beside=[line], axes=(AXES[0], levels))
+    assert header == ["x", "y", "z"], "one axis: one table, and a curve alone in its panel has the name of its axis"
+    named = Line(range(11), range(11), "D", Text("named", 1, 1))
+    header, _ = table(named, beside=[named], axes=(AXES[0], levels))
+    assert header == ["x", "y, named", "z, named"], "one name in both panels needs its axis"
+    header, _ = table(line, beside=[line], axes=([AXES[0], Axis("w", 0, 10)], levels))
+    assert header == ["w", "z"], "two axes: the second panel"
+    header, _ = table(named, named, beside=[line], axes=([AXES[0], Axis("w", 0, 10)], levels))
+    assert header[0] == "x", "two axes: the panel with more names"
 
 
 @pytest.mark.parametrize(
@@ -488,6 +576,7 @@ def test_labels() -> None:
         (Axis("a", 1e-9, 1, "log"), ["10⁻⁹", "10⁻⁷", "10⁻⁵", "10⁻³", "0.1"]),
         (Axis("a", 0.2, 1, "log"), ["0.2", "0.5", "1"]),
         (Axis("a", 0, 2, ticks=[(0, "none"), (2, "all")]), ["none", "all"]),
+        (Axis("a", 1e-6, 1e4, "log", ticks=(1e-6, 0.01, 0.3, 1, 1e4)), ["10⁻⁶", "0.01", "0.3", "1", "10⁴"]),
     ],
 )
 def test_ticks(axis: Axis, texts: list[str]) -> None:
@@ -514,8 +603,8 @@ def test_look_agrees_with_the_explorers(role: Role) -> None:
     look = figures.look(role)
     assert look["color"] == COLOURS[role]
     assert look["linestyle"] == ((0, DASHES[role]) if DASHES[role] else "-")
-    html = explorer_of(lambda a: frame_of(Line([0, a], [0, a], role)))._repr_html_()
-    path = re.search(r'<path class="m"[^>]*>', html)
+    [drawn_line] = drawings(explorer_of(lambda a: frame_of(Line([0, a], [0, a], role)))._repr_html_())
+    path = re.search(r'<path class="m"[^>]*>', drawn_line)
     assert path is not None
     assert f'stroke="{COLOURS[role]}"' in path[0]
     dashes = re.search(r'stroke-dasharray="([^"]*)"', path[0])
@@ -533,3 +622,50 @@ def test_roles_differ_without_colour() -> None:
     assert DASHES["D'"] != ()
     same_dash = [(a, b) for a in ROLES for b in ROLES if a < b and DASHES[a] == DASHES[b]]
     assert same_dash == [("D", "guarantee")]
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2 between two colours such as #0072B2."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        red, green, blue = (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, bright = sorted((light(one), light(other)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_words_in_a_colour_can_be_read_and_marks_keep_the_palette() -> None:
+    """An explorer brings its own white paper, so that a dark page changes nothing."""
+    assert set(COLOURS.values()) == {"#000000", "#0072B2", "#D55E00", "#666666"}
+    for role in ROLES:
+        assert contrast(INKS[role], "#ffffff") >= 4.5, role
+        assert contrast(COLOURS[role], "#ffffff") >= 3, f"{role}: a line needs 3 to 1"
+    style = (Path(explorer_module.__file__).parent / "explorer.css").read_text(encoding="utf-8")
+    inks = re.findall(r"[;{]color:(#[0-9a-fA-F]{3,6})", style)
+    assert len(inks) > 5
+    for ink in inks:
+        assert contrast(ink if len(ink) == 7 else "#" + "".join(2 * c for c in ink[1:]), "#ffffff") >= 4.5, ink
+    words = drawings(explorer_of(lambda a: frame_of(Text("here", 1, 1, "source")))._repr_html_())[0]
+    assert f'fill="{INKS["source"]}">here<' in words
+
+
+# --- where scripts do not run
+
+
+def test_without_scripts_there_is_a_still_picture_one_sentence_and_no_control() -> None:
+    def draw(a: int) -> Frame:
+        return Frame(f"It is {a} & more.", "a = 1", [Line([0, a], [0, a], "D")], [Rule("D'", x=a)], (["a"], [["1"]]))
+
+    html = explorer_of(draw, axes=(AXES[0], [AXES[1], AXES[1]]))._repr_html_()
+    page = html[: html.index("<script>")]
+    assert not re.search("<(input|button|select|svg|label)", page), "nothing that would be dead, or be dropped"
+    pictures = drawings(page)
+    assert len(pictures) == 2
+    for picture in pictures:
+        assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+    assert re.findall('alt="([^"]*)"', page) == ["It is 2 &amp; more. a = 1", ""]
+    assert page.count("A still picture: this figure moves where scripts run") == 1
+    assert '<p class="dpml-title">It is 2 &amp; more.</p>' in page, "nothing is covered"
+    assert " id=" not in page + unquote(page), "a name could occur twice on a page"

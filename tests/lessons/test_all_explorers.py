@@ -8,6 +8,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+import string
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -18,7 +19,8 @@ import dpml.lessons
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.live import Live
 from dpml.classroom.marks import Line, Text
-from dpml.classroom.svg import FONT, WIDTH, drawing_height, label_of, panels_of, path_of
+from dpml.classroom.svg import BOTTOM, FONT, TOP, WIDTH, label_of, path_of
+from dpml.classroom.table import table_of
 
 MOST_FRAMES, GZIPPED_BYTES = 500, 60_000
 # The letters of a label are about half as wide as high on average; 0.45 errs on the lenient side.
@@ -97,20 +99,15 @@ def test_every_position_gives_a_complete_frame(name: str) -> None:
     positions = [c.positions for c in explorer.controls]
     states = list(itertools.product(*positions))
     assert len(explorer.frames) == len(states)
-    first, header = explorer.frames[0], list(explorer.frames[0].table[0])
     for frame, state in zip(explorer.frames, states, strict=True):
         assert len(frame.title.split()) >= 3, state
         assert any(letter.isdigit() for letter in frame.readout), state
-        assert [(type(m), m.role, m.panel) for m in frame.marks] == [(type(m), m.role, m.panel) for m in first.marks]
-        assert [m.anchor for m in frame.marks if hasattr(m, "anchor")] == [
-            m.anchor for m in first.marks if hasattr(m, "anchor")
-        ], f"the script does not move anchors: {state}"
-        assert list(frame.table[0]) == header, "the script does not move the header of the table"
-        assert frame.table[1], state
-        for row in frame.table[1]:
+        header, rows = table_of(frame, explorer.panels)
+        assert rows, state
+        for row in rows:
             assert len(row) == len(header), state
-            assert all(isinstance(cell, str) and cell.strip() for cell in row), (state, row)
-        said = " ".join([frame.title, frame.readout, *itertools.chain.from_iterable(frame.table[1])])
+            assert all(isinstance(cell, str) and cell.strip() for cell in (*header, *row)), (state, row)
+        said = " ".join([frame.title, frame.readout, *itertools.chain.from_iterable(rows)])
         words = said.replace("(", " ").replace(")", " ").replace(",", " ").split()
         assert not {"nan", "None", "-inf", "inf"} & {word.strip(".;:") for word in words}, (state, said)
 
@@ -118,22 +115,21 @@ def test_every_position_gives_a_complete_frame(name: str) -> None:
 @each_explorer
 def test_both_ends_of_every_control_change_the_figure(name: str) -> None:
     explorer = _built(name)[0]
-    start = explorer._slots(explorer.frame())
+    start = explorer.slots(explorer.frame())
     ends = list(_ends(explorer))
     assert ends
     for control, value in ends:
-        assert explorer._slots(explorer.frame(**{control: value})) != start, (control, value)
+        assert explorer.slots(explorer.frame(**{control: value})) != start, (control, value)
 
 
 @each_explorer
 def test_some_mark_moves_for_every_control(name: str) -> None:
     """The drawing itself answers to a control, not only the words around it."""
     explorer = _built(name)[0]
-    panels = panels_of(explorer.axes)
 
     def drawn(**values: Any) -> list[Any]:
-        marks = explorer.frame(**values).marks
-        return [(path_of(m, panels[m.panel]), label_of(m, panels[m.panel])) for m in marks]
+        placed = explorer.placed(explorer.frame(**values))
+        return [(path_of(mark, panel), label_of(mark, panel)) for panel, mark in placed]
 
     for control in explorer.controls:
         seen = [drawn(**{control.name: value}) for value in control.positions]
@@ -143,26 +139,22 @@ def test_some_mark_moves_for_every_control(name: str) -> None:
 @each_explorer
 def test_labels_lie_inside_the_drawing(name: str) -> None:
     explorer = _built(name)[0]
-    panels = panels_of(explorer.axes)
-    height = drawing_height(len(panels))
     for frame in explorer.frames:
-        for mark in frame.marks:
-            x, y, text = label_of(mark, panels[mark.panel])
+        for panel, mark in explorer.placed(frame):
+            x, y, anchor, text = label_of(mark, panel)
             if not text:
                 continue
             width = len(text) * LETTER_WIDTH
-            left = int(x) - {"start": 0.0, "middle": width / 2, "end": width}[getattr(mark, "anchor", "start")]
+            left = int(x) - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
             assert left >= 0 and left + width <= WIDTH, f"{text!r} leaves the drawing sideways: {frame.title}"
-            assert FONT <= int(y) <= height, f"{text!r} leaves the drawing: {frame.title}"
-            panel = panels[mark.panel]
-            assert panel.top - FONT <= int(y) <= panel.bottom + FONT, f"{text!r} leaves its panel: {frame.title}"
+            assert TOP - FONT <= int(y) <= BOTTOM + FONT, f"{text!r} leaves its panel: {frame.title}"
 
 
 @each_explorer
 def test_start_shows_a_curve_and_names_it(name: str) -> None:
     """No legend: what is drawn is named in the drawing."""
     explorer = _built(name)[0]
-    marks = explorer.frame().marks
+    marks = [mark for _, mark in explorer.placed(explorer.frame())]
     assert any(isinstance(mark, Line) and len(mark.x) > 1 for mark in marks)
     assert any(isinstance(mark, Text) or getattr(mark, "label", None) for mark in marks)
 
@@ -203,19 +195,31 @@ def _live_values(control: Range | Switch, widget: Any) -> list[Any]:
 
 
 @each_explorer
-def test_live_sliders_do_not_leave_the_domain(name: str) -> None:
+def test_live_face_refuses_a_value_out_of_range_in_a_sentence(name: str) -> None:
     explorer = _built(name)[0]
     live = explorer.live()
+    html = live.figure.value
     for control in explorer.controls:
         if not isinstance(control, Range):
             continue
-        slider = live.controls[control.name]
+        box = live.controls[control.name]
         for beyond in (control.values[0] - 1, control.values[-1] * 10 + 1):
-            if beyond <= 0 and control.scale == "log":
-                continue
-            # ipywidgets pulls a value beyond the ends back to the nearest end.
-            slider.value = beyond
-            assert control.values[0] <= live.values()[control.name] <= control.values[-1], control.name
+            box.value = beyond
+            assert f"{control.label} must be from" in live.said.value, (control.name, beyond)
+            assert live.figure.value == html, "the figure keeps the last values within"
+        box.value = control.start
+        assert live.said.value == ""
+
+
+@each_explorer
+def test_every_control_is_explained_where_it_is(name: str) -> None:
+    explorer, html = _built(name)
+    for control in explorer.controls:
+        sentence = control.help
+        assert 3 <= len(sentence.split()) <= 20, (control.name, sentence)
+        assert sentence[0] not in string.ascii_lowercase and sentence[-1] == ".", (control.name, sentence)
+        assert sentence in html
+    assert len({control.help for control in explorer.controls}) == len(explorer.controls)
 
 
 @each_explorer

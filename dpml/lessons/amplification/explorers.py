@@ -15,7 +15,7 @@ from dpml.accounting.amplification import (
     randomized_response_subsampled,
 )
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
+from dpml.classroom.marks import Area, Axis, Frame, Key, Line, Points, Rule, Text, shown
 from dpml.mechanisms import randomized_response_truth_probability
 
 
@@ -26,27 +26,20 @@ def amplification_ladder() -> Explorer:
     """
     grid = np.geomspace(1e-3, 1.0, 46)
     dots = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
-    key = [0.042, 0.063]  # the key stands in the corner that no curve enters
 
     def exact(*, epsilon: float, q: float) -> float:
         with_record, without = randomized_response_subsampled(epsilon=epsilon, q=q)
         return float(np.log(with_record / without))
 
     @cache
-    def curves(epsilon: float) -> tuple[list[float], list[float], list[float], list[float], list[list[str]]]:
-        """All that does not depend on the marked q: the four curves over q and the table."""
-        slide = [lecture_bound(epsilon=epsilon, q=float(v)) / epsilon for v in grid]
-        log_form = [lecture_log_form(epsilon=epsilon, q=float(v)) / epsilon for v in grid]
-        tight = [amplify(epsilon=epsilon, q=float(v)) / epsilon for v in grid]
-        attained = [exact(epsilon=epsilon, q=float(v)) / epsilon for v in dots]
-        columns = (lecture_bound, lecture_log_form, amplify, exact)
-        rows = [
-            [f"{v:g}"] + [f"{f(epsilon=epsilon, q=v):.5g}" for f in columns] for v in (0.001, 0.01, 0.1, 0.25, 0.5, 1.0)
-        ]
-        return slide, log_form, tight, attained, rows
+    def curves(epsilon: float) -> list[list[float]]:
+        """All that does not depend on the marked q: the three formulas over the grid, the exact loss at the dots."""
+        formulas = (lecture_bound, lecture_log_form, amplify)
+        over = [[formula(epsilon=epsilon, q=float(v)) / epsilon for v in grid] for formula in formulas]
+        return [*over, [exact(epsilon=epsilon, q=float(v)) / epsilon for v in dots]]
 
     def draw(epsilon: float, q: float) -> Frame:
-        slide, log_form, tight, attained, rows = curves(epsilon)
+        slide, log_form, tight, attained = curves(epsilon)
         useful = lecture_useful_q(epsilon=epsilon)
         here = amplify(epsilon=epsilon, q=q)
         printed = lecture_bound(epsilon=epsilon, q=q)
@@ -67,34 +60,28 @@ def amplification_ladder() -> Explorer:
                 f"{lecture_log_form(epsilon=epsilon, q=q):.4g}, tight {here:.4g}, "
                 f"randomized response (exact) {exact(epsilon=epsilon, q=q):.4g}"
             ),
+            # The keys stand in the corner that no curve enters.
             marks=[
                 Area(useless, np.ones(len(useless)), np.full(len(useless), 10.0), "source"),
-                Rule("muted", y=1.0, label="ε′ = ε: nothing gained", at=(0.0011, 1.15)),
+                Rule("muted", y=1.0, label=Text("ε′ = ε: nothing gained", 0.0011, 1.15)),
                 Rule("muted", x=q),
-                Line(grid, slide, "source"),
-                Line(grid, log_form, "muted"),
-                Line(grid, tight, "guarantee"),
-                Points(dots, attained, "measured"),
+                Line(grid, slide, "source", Key("slide's bound", 0.072, 0.0104)),
+                Line(grid, log_form, "muted", Key("its log form", 0.072, 0.0054)),
+                Line(grid, tight, "guarantee", Key("tight bound", 0.072, 0.00284)),
+                Points(dots, attained, "measured", Key("randomized response", 0.072, 0.00148)),
                 Points([q], [here / epsilon], "D"),
-                Text(0.95, 6.6, f"slide useless above q = {useful:.3g}", "source", anchor="end"),
-                Line(key, [0.0117, 0.0117], "source", label="slide's bound", at=(0.072, 0.0104)),
-                Line(key, [0.0061, 0.0061], "muted", label="its log form", at=(0.072, 0.0054)),
-                Line(key, [0.0032, 0.0032], "guarantee", label="tight bound", at=(0.072, 0.00284)),
-                Points([0.052], [0.00167], "measured", label="randomized response", at=(0.072, 0.00148)),
+                Text(f"slide useless above q = {useful:.3g}", 0.95, 6.6, "source"),
             ],
-            table=(["q", "slide", "its log form", "tight", "randomized response, exact"], rows),
         )
 
     epsilons = [0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]
     qs = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 0.75, 1.0]
     return Explorer(
         "amplification-ladder",
-        draw=draw,
-        controls=[
-            Range("epsilon", "ε", epsilons, 1.0, "{:.3g}", "log"),
-            Range("q", "q", qs, 0.25, "{:.3g}", "log"),
-        ],
-        axes=Axes(Axis("sampling probability q", 1e-3, 1.0, "log"), Axis("ε′ / ε (what is left)", 1e-3, 10.0, "log")),
+        draw,
+        [Range("epsilon", "ε", epsilons, 1.0, scale="log"), Range("q", "q", qs, 0.25, scale="log")],
+        x=Axis("sampling probability q", 1e-3, 1.0, "log"),
+        y=Axis("ε′ / ε (what is left)", 1e-3, 10.0, "log"),
     )
 
 
@@ -140,6 +127,7 @@ def two_worst_cases() -> Explorer:
         # Beside the point, on the side where the panel has room.
         beside = log_a_prime + (0.05 if log_a_prime < 0.9 else -0.2)
         under = here - 0.17 if here > 0.2 else here + 0.22
+        stays = -0.93, corner + 0.07
         rows = [
             [power(v), power(a), f"{loss(a, v, q):.4f}", f"{loss(epsilon, v, q):.4f}"]
             for v in (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
@@ -152,44 +140,42 @@ def two_worst_cases() -> Explorer:
                 f"{tight:.4f}, slide's log form {corner:.4f}, slide {lecture_bound(epsilon=epsilon, q=q):.4f}"
             ),
             marks=[
-                Area(axis, highest, np.full(len(axis), 1.7), "source", label="forbidden by ε-DP", at=(-1.05, 1.4)),
+                Area(axis, highest, np.full(len(axis), 1.7), "source", Text("forbidden by ε-DP", -1.05, 1.4)),
                 Area(axis, np.full(len(axis), -1.4), lowest, "source"),
-                Line(axis, highest, "guarantee", label="highest A allowed", at=(1.08, 1.08), anchor="end"),
-                Line(axis, lowest, "muted", label="lowest A allowed", at=(-1.05, -0.9)),
-                Points([0.0], [epsilon], "D", label="true worst case", at=(0.0, 1.4), anchor="middle"),
-                Points([-epsilon], [epsilon], "source", label="slide's corner", at=(-0.95, 1.07)),
-                Points([log_a_prime], [log_a], "measured", label="you", at=(beside, log_a - 0.32)),
-                Rule("guarantee", y=tight, label=f"tight {tight:.3g}", at=(1.08, tight + 0.05), anchor="end", panel=1),
+                Line(axis, highest, "guarantee", Text("highest A allowed", 1.08, 1.08)),
+                Line(axis, lowest, "muted", Text("lowest A allowed", -1.05, -0.9)),
+                Points([0.0], [epsilon], "D", Text("true worst case", 0.0, 1.4, anchor="middle")),
+                Points([-epsilon], [epsilon], "source", Text("slide's corner", -0.95, 1.07)),
+                Points([log_a_prime], [log_a], "measured", Text("you", beside, log_a - 0.32, anchor="start")),
+            ],
+            beside=[
+                Rule("guarantee", y=tight, label=Text(f"tight {tight:.3g}", 1.08, tight + 0.05)),
                 Line(
-                    beyond,
-                    [loss(epsilon, float(v), q) for v in beyond],
-                    "source",
-                    label="if A stayed at e·B",
-                    at=(-0.93, corner + 0.07),
-                    panel=1,
+                    beyond, [loss(epsilon, float(v), q) for v in beyond], "source", Text("if A stayed at e·B", *stays)
                 ),
-                Line(axis, best, "D", label="at the highest A allowed", at=(-1.05, 0.06), panel=1),
-                Points([0.0], [tight], "D", panel=1),
-                Points([-epsilon], [corner], "source", panel=1),
+                Line(axis, best, "D", Text("at the highest A allowed", -1.05, 0.06)),
+                Points([0.0], [tight], "D"),
+                Points([-epsilon], [corner], "source"),
                 # A negative log-ratio lies below this panel, and so would its label.
-                Points([log_a_prime], [here], "measured", "you" if here >= 0 else None, (beside, under), panel=1),
+                Points(
+                    [log_a_prime], [here], "measured", Text("you" if here >= 0 else "", beside, under, anchor="start")
+                ),
             ],
             table=(["A′ / B", "highest A / B allowed", "log p/p′ there", "log p/p′ at A = e·B"], rows),
         )
 
     positions = [-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0]
+    options = {"0.25": "q = 0.25", "0.5": "q = 0.5", "0.75": "q = 0.75"}
     return Explorer(
         "two-worst-cases",
-        draw=draw,
-        controls=[
-            Range("log_a", "log A/B", positions, 1.0, "{:.3g}"),
-            Range("log_a_prime", "log A′/B", positions, -1.0, "{:.3g}"),
-            Switch("sampling", "Sampling", {"0.25": "q = 0.25", "0.5": "q = 0.5", "0.75": "q = 0.75"}, "0.5"),
+        draw,
+        [
+            Range("log_a", "log A/B", positions, 1.0, "How the event under D compares with B, without record i."),
+            Range("log_a_prime", "log A′/B", positions, -1.0, "The same for D′, where record i is another."),
+            Switch("sampling", "Sampling", options, "0.5", "The probability that record i is sampled."),
         ],
-        axes=[
-            Axes(Axis("A′ / B", -1.1, 1.1, ticks=ticks), Axis("A / B", -1.4, 1.7, ticks=ticks)),
-            Axes(Axis("A′ / B", -1.1, 1.1, ticks=ticks), Axis("log p / p′", 0.0, 1.6)),
-        ],
+        x=Axis("A′ / B", -1.1, 1.1, ticks=ticks),
+        y=[Axis("A / B", -1.4, 1.7, ticks=ticks), Axis("log p / p′", 0.0, 1.6)],
     )
 
 
@@ -236,9 +222,11 @@ def sampling_and_adjacency() -> Explorer:
             title = f"Amplified: only the answer is released, and its exact ε is {worst:.3g}, as the formula says."
         share = formula / epsilon
         ends = [-0.5, n + 0.5]
+        level = [share, share]
         label_at = (n + 0.3, share - 0.12 if share > 0.3 else share + 0.03)
         seen = loss / epsilon
         hidden = scheme == "add/remove"
+        above = share + 0.03 if share < 0.85 else share - 0.12
         missing = ""
         if trap:
             # delta at the formula's epsilon: the probability under D above e^epsilon' times that under D'.
@@ -250,50 +238,33 @@ def sampling_and_adjacency() -> Explorer:
             readout=f"{settings[scheme]}, n = {n}, ε = {epsilon:.3g}, q = {q:.3g}: exact ε {worst:.4g}, "
             f"formula {formula:.4g}{missing}",
             marks=[
-                Rule("muted", y=1.0, label="base ε", at=(-0.3, 1.04)),
-                Line(
-                    [] if trap else ends,
-                    [] if trap else [share, share],
-                    "guarantee",
-                    label="" if trap else "ε′ guaranteed",
-                    at=label_at,
-                    anchor="end",
-                ),
-                Line(
-                    ends if trap else [],
-                    [share, share] if trap else [],
-                    "source",
-                    label="formula: no guarantee here" if trap else "",
-                    at=label_at,
-                    anchor="end",
-                ),
+                Rule("muted", y=1.0, label=Text("base ε", -0.3, 1.04)),
+                shown(not trap, Line(ends, level, "guarantee", Text("ε′ guaranteed", *label_at))),
+                shown(trap, Line(ends, level, "source", Text("formula: no guarantee here", *label_at))),
                 Points([] if hidden else at, [] if hidden else seen, "measured"),
-                Line(
-                    ends if hidden else [],
-                    [seen[0], seen[0]] if hidden else [],
-                    "measured",
-                    label="exact loss; the size stays hidden" if hidden else "",
-                    at=(-0.3, share + 0.03 if share < 0.85 else share - 0.12),
+                shown(
+                    hidden,
+                    Line(ends, [seen[0]] * 2, "measured", Text("exact loss; the size stays hidden", -0.3, above)),
                 ),
-                Text(n + 0.3, 1.04, f"({n}, yes)" if trap else "", "measured", anchor="end"),
-                Points(at, chance, "D", panel=1),
+                Text(f"({n}, yes)" if trap else "", n + 0.3, 1.04, "measured"),
             ],
+            beside=[Points(at, chance, "D")],
             table=(["sample size", "probability", "loss of the answer yes"], rows[:: 2 if len(rows) > 1 else 1]),
         )
 
+    meaning = "How a sample is drawn, and how two datasets are neighbours."
     qs = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    across = Axis("size of the sample", -0.5, n + 0.5, ticks=[(v, f"{v}") for v in (0, 5, 10, 15, 20)])
-    powers = [(1.0, "1"), (1e-3, "10⁻³"), (1e-6, "10⁻⁶"), (1e-9, "10⁻⁹"), (1e-12, "10⁻¹²")]
     return Explorer(
         "sampling-and-adjacency",
-        draw=draw,
-        controls=[
-            Range("epsilon", "ε", [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], 1.0, "{:.3g}"),
-            Range("q", "q", qs, 0.25, "{:.3g}"),
-            Switch("scheme", "Setting", settings, "replace-one"),
+        draw,
+        [
+            Range("epsilon", "ε", [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], 1.0),
+            Range("q", "q", qs, 0.25),
+            Switch("scheme", "Setting", settings, "replace-one", meaning),
         ],
-        axes=[
-            Axes(across, Axis("loss of the answer yes, divided by ε", 0, 1.2)),
-            Axes(across, Axis("probability of this size", 1e-13, 10.0, "log", ticks=powers)),
+        x=Axis("size of the sample", -0.5, n + 0.5, ticks=(0, 5, 10, 15, 20)),
+        y=[
+            Axis("loss of the answer yes, divided by ε", 0, 1.2),
+            Axis("probability of this size", 1e-13, 10.0, "log", ticks=(1, 1e-3, 1e-6, 1e-9, 1e-12)),
         ],
     )

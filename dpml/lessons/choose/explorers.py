@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
+from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Rule, Text
 from dpml.data import recorded
 from dpml.mechanisms import gaussian_sigma
 
 _EPSILONS, _TEACHERS = (1, 3, 8), (25, 50, 100, 250)
-_MECHANISMS = ("noisy argmax", "GNMax", "confident GNMax", "M_stab", "M_svec")
+_MECHANISMS = ("noisy argmax", "GNMax", "confident GNMax")
 
 
 def _mean(rows: Sequence[Any], field: str) -> float:
@@ -54,10 +54,6 @@ def teachers_tradeoff() -> Explorer:
         here, gradients = students(mechanism, eps), noisy_gradients(eps)
         alone, votes = without_noise("teacher_accuracy"), without_noise("student_accuracy")
         snapped = "" if (eps, k) == (epsilon, teachers) else f" (recorded nearest to {teachers} and ε = {epsilon})"
-        rows = [
-            [str(one), f"{alone[i]:.3f}", f"{votes[i]:.3f}", *(f"{students(m, eps)[i]:.3f}" for m in _MECHANISMS)]
-            for i, one in enumerate(_TEACHERS)
-        ]
         return Frame(
             title=f"{k} teachers, ε = {eps}: one alone {alone[at]:.2f}, the student {here[at]:.2f}, "
             f"DP-SGD {gradients:.2f}.",
@@ -67,28 +63,27 @@ def teachers_tradeoff() -> Explorer:
             ),
             marks=[
                 Rule("muted", x=float(teachers)),
-                Line([20.0, 900.0], [gradients, gradients], "D", label="DP-SGD", at=(21.0, gradients + 0.025)),
-                Line(_TEACHERS, votes, "muted", label="without noise", at=(265.0, votes[-1] - 0.015)),
-                Line(_TEACHERS, alone, "source", label="one teacher", at=(265.0, alone[-1] - 0.03)),
-                Line(_TEACHERS, here, "guarantee", label="student", at=(21.0, max(here[0] - 0.075, 0.03))),
+                Line([20.0, 900.0], [gradients, gradients], "D", Text("DP-SGD", 21.0, gradients + 0.025)),
+                Line(_TEACHERS, votes, "muted", Text("without noise", 265.0, votes[-1] - 0.015, anchor="start")),
+                Line(_TEACHERS, alone, "source", Text("one teacher", 265.0, alone[-1] - 0.03, anchor="start")),
+                Line(_TEACHERS, here, "guarantee", Text("student", 21.0, max(here[0] - 0.075, 0.03))),
                 Points(_TEACHERS, here, "measured"),
                 Points([k], [here[at]], "D"),
             ],
-            table=(["teachers", "one teacher", "student, no noise", *_MECHANISMS], rows),
         )
 
+    mechanisms = {m: m for m in _MECHANISMS}
+    meaning = "How the votes get their noise: Laplace, Gaussian, or Gaussian on clear votes only."
     return Explorer(
         "teachers-tradeoff",
-        draw=draw,
-        controls=[
-            Range("epsilon", "ε", _EPSILONS, 3, "{:g}", "log"),
-            Range("teachers", "teachers", _TEACHERS, 100, "{:g}", "log"),
-            Switch("mechanism", "votes by", {m: m for m in _MECHANISMS[:3]}, "GNMax"),
+        draw,
+        [
+            Range("epsilon", "ε", _EPSILONS, 3, form="{:g}", scale="log"),
+            Range("teachers", "teachers", _TEACHERS, 100, "How many teachers share the data.", "{:g}", "log"),
+            Switch("mechanism", "votes by", mechanisms, "GNMax", meaning),
         ],
-        axes=Axes(
-            Axis("number of teachers", 20.0, 900.0, "log", [(25, "25"), (50, "50"), (100, "100"), (250, "250")]),
-            Axis("accuracy on test images", 0.0, 1.0),
-        ),
+        x=Axis("number of teachers", 20.0, 900.0, "log", ticks=_TEACHERS),
+        y=Axis("accuracy on test images", 0.0, 1.0),
     )
 
 
@@ -120,11 +115,6 @@ def label_budget() -> Explorer:
             title = (
                 f"{queries} labels at ε = {epsilon:g}: {number} teachers need a lead of {100 * here:.0f} % of votes."
             )
-        needed = [lead_needed(n, epsilon, number) for n in questions]
-        rows = [
-            [f"{n}", f"{lead * number / (2 * math.sqrt(2)):.1f}", f"{100 * lead:.0f} %"]
-            for n, lead in zip(questions, needed, strict=True)
-        ]
         return Frame(
             title=title,
             readout=(
@@ -132,27 +122,24 @@ def label_budget() -> Explorer:
                 f"with a lead of 100 % at most {most} labels"
             ),
             marks=[
-                Area([10.0, 5000.0], [1.0, 1.0], [100.0, 100.0], "source"),
-                Rule("muted", y=1.0, label="all teachers agree", at=(11.0, 1.25)),
-                Line(grid, curve, "guarantee", label="lead needed", at=(14.0, max(0.012, curve[3] * 0.45))),
+                Area([10.0, 5000.0], [1.0, 1.0], [100.0, 100.0], "source", Text("no lead is enough", 4600.0, 45.0)),
+                Rule("muted", y=1.0, label=Text("all teachers agree", 11.0, 1.25)),
+                Line(grid, curve, "guarantee", Text("lead needed", 14.0, max(0.012, curve[3] * 0.45))),
                 Rule("muted", x=float(queries)),
                 Points([queries], [here], "D"),
-                Text(4600.0, 45.0, "no lead is enough", "source", anchor="end"),
             ],
-            table=(["labels", "noise, votes", "lead needed"], rows),
         )
 
     epsilons = [0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0]
+    sizes = {"25": "25", "100": "100", "250": "250"}
     return Explorer(
         "label-budget",
-        draw=draw,
-        controls=[
-            Range("queries", "labels", questions, 200, "{:g}", "log"),
-            Range("epsilon", "ε", epsilons, 3.0, "{:g}", "log"),
-            Switch("teachers", "teachers", {"25": "25", "100": "100", "250": "250"}, "100"),
+        draw,
+        [
+            Range("queries", "labels", questions, 200, "How many questions are answered with noise.", "{:g}", "log"),
+            Range("epsilon", "ε", epsilons, 3.0, form="{:g}", scale="log"),
+            Switch("teachers", "teachers", sizes, "100", "How many teachers vote."),
         ],
-        axes=Axes(
-            Axis("number of labels", 10.0, 5000.0, "log"),
-            Axis("lead needed, as a share of the votes", 0.01, 100.0, "log"),
-        ),
+        x=Axis("number of labels", 10.0, 5000.0, "log"),
+        y=Axis("lead needed, as a share of the votes", 0.01, 100.0, "log"),
     )

@@ -12,12 +12,13 @@ from scipy.special import gammaln
 from dpml.accounting import Guarantee
 from dpml.accounting.composition import advanced, advanced_first_k, advanced_tanh, basic, optimal
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
+from dpml.classroom.marks import Area, Axis, Frame, Key, Line, Points, Rule, Text
 from dpml.classroom.svg import power_of_ten
 from dpml.mechanisms import gaussian_sigma, randomized_response_truth_probability
 from dpml.numerics import crossing
 
 DELTAS = {"1e-3": "δ = 10⁻³", "1e-5": "δ = 10⁻⁵", "1e-9": "δ = 10⁻⁹"}
+TOTAL_DELTA = Switch("slack", "Total δ", DELTAS, "1e-5", "The probability that may lie beyond the total ε.")
 
 
 def _short(value: float) -> str:
@@ -59,10 +60,6 @@ def loss_walk() -> Explorer:
         bent = normal >= lowest
         worst = truth**k
         said = f"{worst:.2g}" if worst >= 1e-3 else f"about {power_of_ten(round(math.log10(worst)))}"
-        rows = [
-            [f"{t}", f"{t * epsilon:.4g}", f"{t * epsilon * (2 * truth - 1):.4g}", f"{promised[t] * epsilon:.4g}"]
-            for t in (1, 2, 5, 10, 20, 50, 100)
-        ]
         return Frame(
             title=(
                 f"{k} step{'s' * (k > 1)} of ε = {epsilon:g}: a loss of {_short(mean * epsilon)} ± "
@@ -74,34 +71,31 @@ def loss_walk() -> Explorer:
             ),
             marks=[
                 *(Line(time, path, "D") for path in paths),
-                Line(time, time * (2 * truth - 1), "muted"),
-                Line([0, most], [0, most], "muted", label="worst case", at=(54, 60), anchor="end"),
-                Line(time, promised, "guarantee"),
+                Line(time, time * (2 * truth - 1), "muted", Text("grey dashes: mean", 104, -32)),
+                Line(time, time, "muted", Text("worst case", 54, 60, anchor="end")),
+                Line(time, promised, "guarantee", Text("black: total ε at δ = 10⁻⁵", 1.5, 91)),
                 Rule("muted", x=k),
-                Text(1.5, 91, "black: total ε at δ = 10⁻⁵", "guarantee"),
-                Text(1.5, 75, "blue: five walks, on D", "D"),
-                Text(104, -32, "grey dashes: mean", "muted", anchor="end"),
-                Line(sums[bent], normal[bent], "muted", panel=1),
-                Points(2 * ups[likely] - k, chance[likely], "D", panel=1),
-                Rule("guarantee", x=promised[k], panel=1),
-                Text(-39, 3.0, "dots: exact", "D", panel=1),
-                Text(104, 3.0, "dashes: normal", "muted", anchor="end", panel=1),
+                Text("blue: five walks, on D", 1.5, 75, "D"),
             ],
-            table=(["steps", "basic (worst case)", "mean loss", "total ε at δ = 10⁻⁵"], rows),
+            beside=[
+                Line(sums[bent], normal[bent], "muted", Text("dashes: normal", 104, 3.0)),
+                Points(2 * ups[likely] - k, chance[likely], "D", Text("dots: exact", -39, 3.0)),
+                Rule("guarantee", x=promised[k]),
+            ],
         )
 
-    powers = [(10.0**e, power_of_ten(e)) for e in (-9, -6, -3, 0)]
     epsilons = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0]
     return Explorer(
         "loss-walk",
-        draw=draw,
-        controls=[
-            Range("epsilon", "ε of a step", epsilons, 0.1, "{:g}", "log"),
-            Range("k", "k", [1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100], 100, "{:d}"),
+        draw,
+        [
+            Range("epsilon", "ε of a step", epsilons, 0.1, form="{:g}", scale="log"),
+            Range("k", "k", [1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100], 100),
         ],
-        axes=[
-            Axes(Axis("number of steps", 0, 105), Axis("total loss / ε", -40, 105)),
-            Axes(Axis("total loss / ε after k steps", -40, 105), Axis("probability", 1e-9, 50.0, "log", ticks=powers)),
+        x=[Axis("number of steps", 0, 105), Axis("total loss / ε after k steps", -40, 105)],
+        y=[
+            Axis("total loss / ε", -40, 105),
+            Axis("probability", 1e-9, 50.0, "log", ticks=(1e-9, 1e-6, 1e-3, 1)),
         ],
     )
 
@@ -112,7 +106,6 @@ def composition_curves() -> Explorer:
     As a share, basic composition is the line 1, and the square root law is a straight line downwards.
     """
     steps = np.unique(np.rint(np.geomspace(1, 1e4, 33))).astype(int).tolist()
-    key = [1.2, 3.2]  # the key stands in the corner that no curve enters
 
     def totals(epsilon: float, k: int, delta: float) -> tuple[float, float, float, float]:
         return (
@@ -123,14 +116,13 @@ def composition_curves() -> Explorer:
         )
 
     @cache
-    def curves(epsilon: float, delta: float) -> tuple[list[list[float]], list[list[str]]]:
+    def curves(epsilon: float, delta: float) -> list[list[float]]:
         shares = [[total / (k * epsilon) for total in totals(epsilon, k, delta)] for k in steps]
-        rows = [[f"{k}"] + [f"{v:.5g}" for v in totals(epsilon, k, delta)] for k in (1, 10, 100, 1000, 10_000)]
-        return [list(column) for column in zip(*shares, strict=True)], rows
+        return [list(column) for column in zip(*shares, strict=True)]
 
     def draw(epsilon: float, k: int, slack: str) -> Frame:
         delta = float(slack)
-        (_, printed, with_tanh, best), rows = curves(epsilon, delta)
+        _, printed, with_tanh, best = curves(epsilon, delta)
         here = totals(epsilon, k, delta)
         first = advanced_first_k(epsilon=epsilon, delta_prime=delta)
         what = f"{k:,} step{'s' * (k > 1)} of ε = {epsilon:g}"
@@ -148,45 +140,35 @@ def composition_curves() -> Explorer:
                 f"ε = {epsilon:g}, k = {k}, {DELTAS[slack]}: basic {here[0]:.4g}, printed {here[1]:.4g}, with tanh "
                 f"{here[2]:.4g}, optimal {here[3]:.4g}"
             ),
+            # The keys stand in the corner that no curve enters.
             marks=[
                 Area(steps, np.ones(len(steps)), over, "source"),
                 Rule("muted", x=k),
-                Rule("muted", y=1.0, label="basic: add up", at=(9e3, 1.1), anchor="end"),
+                Rule("muted", y=1.0, label=Text("basic: add up", 9e3, 1.1)),
                 Line(
-                    [130, 1300],
-                    [0.07, 0.07 / math.sqrt(10)],
-                    "muted",
-                    label="slope of 1/√k",
-                    at=(520, 0.0225),
-                    anchor="end",
+                    [130, 1300], [0.07, 0.07 / math.sqrt(10)], "muted", Text("slope of 1/√k", 520, 0.0225, anchor="end")
                 ),
-                Line(steps, printed, "source"),
-                Line(steps, with_tanh, "muted"),
-                Line(steps, best, "guarantee"),
+                Line(steps, printed, "source", Key("advanced, printed", 3.8, 0.071)),
+                Line(steps, with_tanh, "muted", Key("advanced, tanh", 3.8, 0.044)),
+                Line(steps, best, "guarantee", Key("optimal", 3.8, 0.027)),
                 Points([k], [here[3] / here[0]], "guarantee"),
                 Points([k], [here[1] / here[0]], "source"),
-                Text(9e3, 7.2, "shaded: printed bound worse than adding up", "source", anchor="end"),
-                Line(key, [0.077, 0.077], "source", label="advanced, printed", at=(3.8, 0.071)),
-                Line(key, [0.048, 0.048], "muted", label="advanced, tanh", at=(3.8, 0.044)),
-                Line(key, [0.0295, 0.0295], "guarantee", label="optimal", at=(3.8, 0.027)),
+                Text("shaded: printed bound worse than adding up", 9e3, 7.2, "source"),
             ],
-            table=(["k", "basic", "advanced, printed", "advanced, tanh", "optimal"], rows),
         )
 
     epsilons = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5]
     ks = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000]
     return Explorer(
         "composition-curves",
-        draw=draw,
-        controls=[
-            Range("epsilon", "ε of a step", epsilons, 0.1, "{:g}", "log"),
-            Range("k", "k", ks, 100, "{:d}", "log"),
-            Switch("slack", "Total δ", DELTAS, "1e-5"),
+        draw,
+        [
+            Range("epsilon", "ε of a step", epsilons, 0.1, form="{:g}", scale="log"),
+            Range("k", "k", ks, 100, form="{:d}", scale="log"),
+            TOTAL_DELTA,
         ],
-        axes=Axes(
-            Axis("number of steps k", 1, 1e4, "log"),
-            Axis("total ε / kε (share of adding up)", 0.02, 10, "log"),
-        ),
+        x=Axis("number of steps k", 1, 1e4, "log"),
+        y=Axis("total ε / kε (share of adding up)", 0.02, 10, "log"),
     )
 
 
@@ -196,7 +178,6 @@ def noise_per_answer() -> Explorer:
     Drawn as a share of the Laplace noise that basic composition asks for.
     """
     ks = [1, 2, 3, 5, 7, 10, 20, 50, 100, 200, 500, 784, 1000]
-    key = [1.15, 2.3]
 
     def scale_for(total: float, rule: Callable[..., Guarantee]) -> float:
         """The smallest Laplace scale, 1 over the epsilon of a step, at which the rule keeps the total."""
@@ -233,32 +214,23 @@ def noise_per_answer() -> Explorer:
             ),
             marks=[
                 Rule("muted", x=k),
-                Rule("muted", y=1.0, label="basic, Laplace noise", at=(950, 1.12), anchor="end"),
-                Line(ks, shares[1], "source"),
-                Line(ks, shares[2], "muted"),
-                Line(ks, shares[3], "guarantee"),
+                Rule("muted", y=1.0, label=Text("basic, Laplace noise", 950, 1.12)),
+                Line(ks, shares[1], "source", Key("advanced (printed), Laplace", 2.6, 0.116)),
+                Line(ks, shares[2], "muted", Key("optimal, Laplace", 2.6, 0.0715)),
+                Line(ks, shares[3], "guarantee", Key("Gaussian", 2.6, 0.044)),
                 Points([k], [here[1] / here[0]], "source"),
                 Points([k], [here[3] / here[0]], "guarantee"),
-                Line(key, [0.125, 0.125], "source", label="advanced (printed), Laplace", at=(2.6, 0.116)),
-                Line(key, [0.077, 0.077], "muted", label="optimal, Laplace", at=(2.6, 0.0715)),
-                Line(key, [0.0475, 0.0475], "guarantee", label="Gaussian", at=(2.6, 0.044)),
             ],
-            table=(
-                ["k", "basic, Laplace", "printed, Laplace", "optimal, Laplace", "Gaussian"],
-                [[f"{n}"] + [f"{v:.4g}" for v in row] for n, row in zip(ks, rows, strict=True)],
-            ),
         )
 
     return Explorer(
         "noise-per-answer",
-        draw=draw,
-        controls=[
-            Range("total", "total ε", [0.25, 0.5, 1.0, 2.0, 4.0, 8.0], 1.0, "{:g}", "log"),
-            Range("k", "k", ks, 784, "{:d}", "log"),
-            Switch("slack", "Total δ", DELTAS, "1e-5"),
+        draw,
+        [
+            Range("total", "total ε", [0.25, 0.5, 1.0, 2.0, 4.0, 8.0], 1.0, "The loss of all answers.", "{:g}", "log"),
+            Range("k", "k", ks, 784, "How many counts are answered.", "{:d}", "log"),
+            TOTAL_DELTA,
         ],
-        axes=Axes(
-            Axis("number of counts k", 1, 1000, "log"),
-            Axis("noise / noise by adding up", 0.03, 10, "log"),
-        ),
+        x=Axis("number of counts k", 1, 1000, "log"),
+        y=Axis("noise / noise by adding up", 0.03, 10, "log"),
     )

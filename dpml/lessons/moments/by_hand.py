@@ -48,23 +48,15 @@ def delta_of(epsilon: float, losses: Array, mass: Array) -> float:
 def lecture_law(steps: int, *, direction: str) -> tuple[Array, Array]:
     """The law at q = 0.01, sigma = 4, for drawing: rounded to the nearest, so neither an upper nor a lower bound.
 
-    The record is removed, added, or replaced (+1 becomes -1, samples of fixed size, all other gradients 0).
+    The record is removed ("remove") or added ("add").
     """
 
     def loss(z: Array) -> Array:
-        return log1p_scaled_expm1(-gaussian_loss(z, sigma=SIGMA), q=Q)
+        of_the_removed = log1p_scaled_expm1(-gaussian_loss(z, sigma=SIGMA), q=Q)
+        return of_the_removed if direction == "remove" else -of_the_removed
 
-    def replaced(z: Array) -> Array:
-        return loss(z) - loss(-z)
+    def below(z: Array) -> Array:
+        share = Q if direction == "remove" else 0.0
+        return np.asarray((1 - share) * ndtr(z / SIGMA) + share * ndtr((z - 1) / SIGMA))
 
-    def added(z: Array) -> Array:
-        return -loss(z)
-
-    def without(z: Array) -> Array:
-        return np.asarray(ndtr(z / SIGMA))
-
-    def with_it(z: Array) -> Array:
-        return np.asarray((1 - Q) * ndtr(z / SIGMA) + Q * ndtr((z - 1) / SIGMA))
-
-    pairs = {"remove": (loss, with_it), "add": (added, without), "replace": (replaced, with_it)}
-    return composed(*pairs[direction], steps=steps, rounding=np.rint, width=2.0**-13, n=2**17)
+    return composed(loss, below, steps=steps, rounding=np.rint, width=2.0**-13, n=2**17)

@@ -9,7 +9,7 @@ import numpy as np
 from dpml.accounting.tradeoff import fnr_lower_bound, gaussian_fnr, laplace_fnr
 from dpml.audit.samples import epsilon_lower_bound
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule
+from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Rule, Text
 from dpml.classroom.svg import power_of_ten
 from dpml.mechanisms import (
     gaussian_delta,
@@ -24,6 +24,8 @@ from dpml.mechanisms import (
 )
 from dpml.numerics import crossing
 
+LAWS = {"laplace": "Laplace", "gaussian": "Gaussian"}
+
 
 def loss_densities() -> Explorer:
     """Two densities and their privacy loss: what an output tells about which of two datasets was used.
@@ -31,68 +33,58 @@ def loss_densities() -> Explorer:
     The shaded area is delta: how far the density under D rises above e^epsilon times the density under D'.
     """
     # The peaks of the Laplace densities, at 0 and 1, are points of the grid.
-    y = np.linspace(-4.0, 5.0, 91)
+    y = np.linspace(-4.0, 5.0, 64)
+    noises = [0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0]
 
     def draw(noise: float, epsilon: float, mechanism: str) -> Frame:
         if mechanism == "laplace":
-            blue = laplace_density(y, center=0.0, scale=noise)
-            red = laplace_density(y, center=1.0, scale=noise)
+            blue, red = (laplace_density(y, center=at, scale=noise) for at in (0.0, 1.0))
             loss = laplace_loss(y, scale=noise)
             delta = laplace_delta(scale=noise, epsilon=epsilon)
             name = f"Laplace noise of scale {noise:.3g}"
         else:
-            blue = gaussian_density(y, center=0.0, sigma=noise)
-            red = gaussian_density(y, center=1.0, sigma=noise)
+            blue, red = (gaussian_density(y, center=at, sigma=noise) for at in (0.0, 1.0))
             loss = gaussian_loss(y, sigma=noise)
             delta = gaussian_delta(sigma=noise, epsilon=epsilon)
             name = f"Gaussian noise of σ = {noise:.3g}"
-        top = np.minimum(blue, np.exp(epsilon) * red)
+        allowed = np.exp(epsilon) * red
         if delta == 0:
             title = f"{name} keeps every loss within ±{epsilon:.3g}: it is ε-DP with ε = {epsilon:.3g}."
         else:
             title = f"{name} breaks ε = {epsilon:.3g} on some outputs: the shaded excess is δ = {delta:.3g}."
-        at = [int(np.argmin(np.abs(y - v))) for v in (-3, -2, -1, 0, 0.5, 1, 2, 3, 4)]
-        rows = [[f"{y[i]:.3g}", f"{blue[i]:.4f}", f"{red[i]:.4f}", f"{loss[i]:.3f}"] for i in at]
         return Frame(
             title=title,
             readout=f"noise {noise:.3g}, ε = {epsilon:.3g}: δ = {delta:.4g}",
             marks=[
-                Area(y, top, blue, "D"),
-                Line(y, blue, "D", label="D, true answer 0", at=(-3.9, 1.18)),
-                Line(
-                    y,
-                    np.minimum(np.exp(epsilon) * red, 1.4),
-                    "muted",
-                    label="e^ε times D'",
-                    at=(4.9, 1.02),
-                    anchor="end",
-                ),
-                Line(y, red, "D'", label="D', true answer 1", at=(4.9, 1.18), anchor="end"),
-                Rule("guarantee", y=epsilon, label="+ε", panel=1),
-                Rule("guarantee", y=-epsilon, label="−ε", panel=1),
-                Line(y, loss, "D", label="log p(y | D) / p(y | D')", at=(4.9, 3.1), anchor="end", panel=1),
+                Area(y, np.minimum(blue, allowed), blue, "D"),
+                Line(y, blue, "D", Text("D, true answer 0", -3.9, 1.18)),
+                Line(y, allowed, "muted", Text("e^ε times D'", 4.9, 1.02)),
+                Line(y, red, "D'", Text("D', true answer 1", 4.9, 1.18)),
             ],
-            table=(["output y", "density under D", "density under D'", "privacy loss"], rows),
+            beside=[
+                Rule("guarantee", y=epsilon, label=Text("+ε", -3.9, epsilon + 0.2)),
+                Rule("guarantee", y=-epsilon, label=Text("−ε", -3.9, 0.2 - epsilon)),
+                Line(y, loss, "D", Text("log p(y | D) / p(y | D')", 4.9, 3.1)),
+            ],
         )
 
     return Explorer(
         "loss-densities",
-        draw=draw,
-        controls=[
-            Range("noise", "noise", [0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0], 1.0),
+        draw,
+        [
+            Range("noise", "noise", noises, 1.0, "The scale b of Laplace noise, or the σ of Gaussian noise."),
             Range("epsilon", "ε", [0.1, 0.25, 0.4, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0], 0.5),
-            Switch("mechanism", "Mechanism", {"laplace": "Laplace", "gaussian": "Gaussian"}, "laplace"),
+            Switch("mechanism", "Mechanism", LAWS, "laplace", "The law of the noise that is added to the answer."),
         ],
-        axes=[
-            Axes(Axis("output y", -4, 5), Axis("density", 0, 1.3)),
-            Axes(Axis("output y", -4, 5), Axis("privacy loss", -4, 4)),
-        ],
+        x=Axis("output y", -4, 5),
+        y=[Axis("density", 0, 1.3), Axis("privacy loss", -4, 4)],
     )
 
 
 def gaussian_calibration() -> Explorer:
     """How much Gaussian noise (epsilon, delta) needs: the classic formula against the exact value."""
     grid = np.geomspace(0.1, 30.0, 49)
+    epsilons = [0.1, 0.2, 0.5, 0.9, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0]
 
     # One curve serves all positions of the other slider.
     @functools.cache
@@ -112,12 +104,7 @@ def gaussian_calibration() -> Explorer:
         needed = gaussian_sigma(epsilon=epsilon, delta=delta)
         printed = gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
         true_delta = gaussian_delta(sigma=printed, epsilon=epsilon)
-        beyond = [e for e in grid if e >= false_from]
-        region = np.array([false_from, *beyond]) if false_from < 30 else np.array([])
-        rows = [
-            [f"{e:.3g}", f"{s:.4g}", f"{c:.4g}", f"{gaussian_delta(sigma=c, epsilon=float(e)):.3g}"]
-            for e, s, c in list(zip(grid, exact, classic, strict=True))[::6]
-        ]
+        region = [false_from, *grid[grid >= false_from]] if false_from < 30 else []
         verdict = f"the classic σ = {printed:.3g} really has δ = {true_delta:.2g}, " + (
             f"{true_delta / delta:.3g} times the promise." if true_delta > delta else "within the promise."
         )
@@ -126,39 +113,33 @@ def gaussian_calibration() -> Explorer:
             readout=f"At ε = {epsilon:.3g}: exact σ = {needed:.4g}; {verdict}",
             marks=[
                 Area(region, np.full(len(region), 0.1), np.full(len(region), 100.0), "source"),
-                Rule("muted", x=1.0, label="proved only for ε < 1", at=(1.06, 0.125)),
-                Line(grid, exact, "guarantee", label="exact", at=(0.2, exact[0] * 0.17)),
-                Line(grid, classic, "source", label="classic formula", at=(0.16, classic[0] * 1.15)),
+                Rule("muted", x=1.0, label=Text("proved only for ε < 1", 1.06, 0.125, anchor="start")),
+                Line(grid, exact, "guarantee", Text("exact", 0.2, exact[0] * 0.17)),
+                Line(grid, classic, "source", Text("classic formula", 0.16, classic[0] * 1.15)),
                 Points([epsilon], [needed], "measured"),
                 Points([epsilon], [printed], "D'"),
             ],
-            table=(["ε", "exact σ", "classic σ", "true δ of the classic σ"], rows),
         )
 
     return Explorer(
         "gaussian-calibration",
-        draw=draw,
-        controls=[
-            Range("log_delta", "log₁₀ δ", [-12, -10, -9, -8, -7, -6, -5, -4, -3, -2], -5, form="{}"),
-            Range(
-                "epsilon",
-                "ε",
-                [0.1, 0.2, 0.5, 0.9, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0],
-                0.5,
-                scale="log",
-            ),
+        draw,
+        [
+            Range("log_delta", "log₁₀ δ", [-12, -10, -9, -8, -7, -6, -5, -4, -3, -2], -5, "δ as a power of ten.", "{}"),
+            Range("epsilon", "ε", epsilons, 0.5, scale="log"),
         ],
-        axes=Axes(Axis("ε", 0.1, 30, "log"), Axis("σ (noise over sensitivity)", 0.1, 100, "log")),
+        x=Axis("ε", 0.1, 30, "log"),
+        y=Axis("σ (noise over sensitivity)", 0.1, 100, "log"),
     )
 
 
 def error_region() -> Explorer:
     """The errors (FPR, FNR) that an attacker can reach against an (epsilon, delta)-DP mechanism."""
-    fpr = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 60)])
+    fpr = np.union1d(np.geomspace(1e-4, 1.0, 60), [0.0, 0.2, 0.4, 0.6, 0.8])
+    attacked = {"none": "any mechanism", "laplace": "Laplace", "gaussian": "Gaussian"}
 
     def draw(epsilon: float, delta: float, mechanism: str) -> Frame:
-        corner = (1 - delta) / (1 + np.exp(epsilon))
-        x = np.sort(np.append(fpr, corner))
+        x = np.union1d(fpr, (1 - delta) / (1 + np.exp(epsilon)))  # with the corner
         bound = fnr_lower_bound(x, epsilon=epsilon, delta=delta)
         found = 1 - float(fnr_lower_bound(0.05, epsilon=epsilon, delta=delta))
         curve, name = np.array([]), ""
@@ -168,47 +149,28 @@ def error_region() -> Explorer:
             sigma = gaussian_sigma(epsilon=epsilon, delta=delta)
             curve, name = gaussian_fnr(fpr, sigma=sigma), f"Gaussian, σ = {sigma:.3g}"
         note = "" if name or mechanism == "none" else "; no Gaussian noise reaches δ = 0"
-        rows = [
-            [f"{a:g}", f"{fnr_lower_bound(a, epsilon=epsilon, delta=delta):.4f}"]
-            for a in (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
-        ]
         return Frame(
             title=f"At a false positive rate of 5 %, an attacker finds at most {100 * found:.3g} % of the members.",
             readout=f"ε = {epsilon:.3g}, δ = {delta:g}: at FPR 0.05, FNR is at least {1 - found:.3f}{note}",
             marks=[
-                Area(
-                    x,
-                    np.zeros(len(x)),
-                    bound,
-                    "guarantee",
-                    label="no attacker gets here",
-                    at=(0.03, 0.05),
-                ),
-                Line([0, 1], [1, 0], "muted", label="guessing", at=(0.72, 0.33)),
+                Area(x, np.zeros(len(x)), bound, "guarantee", Text("no attacker gets here", 0.03, 0.05)),
+                Line([0, 1], [1, 0], "muted", Text("guessing", 0.72, 0.33, anchor="start")),
                 Line(x, bound, "guarantee"),
-                Line(fpr if name else [], curve, "D", label=name or None, at=(0.98, 0.93), anchor="end"),
+                Line(fpr if name else [], curve, "D", Text(name, 0.98, 0.93)),
                 Points([0.05], [1 - found], "measured"),
             ],
-            table=(["false positive rate", "false negative rate at least"], rows),
         )
 
     return Explorer(
         "error-region",
-        draw=draw,
-        controls=[
+        draw,
+        [
             Range("epsilon", "ε", [0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0], 1.0),
             Range("delta", "δ", [0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5], 0.0, form="{:g}"),
-            Switch(
-                "mechanism",
-                "Attack on",
-                {"none": "any mechanism", "laplace": "Laplace", "gaussian": "Gaussian"},
-                "none",
-            ),
+            Switch("mechanism", "Attack on", attacked, "none", "The best attack on this noise, calibrated to (ε, δ)."),
         ],
-        axes=Axes(
-            Axis("false positive rate (outsiders accused)", 0, 1),
-            Axis("false negative rate (members missed)", 0, 1),
-        ),
+        x=Axis("false positive rate (outsiders accused)", 0, 1),
+        y=Axis("false negative rate (members missed)", 0, 1),
     )
 
 
@@ -218,13 +180,9 @@ def audit_evidence() -> Explorer:
 
     def proved(n: int, truth: float) -> float:
         # The typical audit: counts at their expectation. The counts of a real audit scatter around it.
+        right, wrong = round(n * truth), round(n * (1 - truth))
         return epsilon_lower_bound(
-            true_positives=round(n * truth),
-            positives=n,
-            false_positives=round(n * (1 - truth)),
-            negatives=n,
-            delta=0.0,
-            confidence=0.95,
+            true_positives=right, positives=n, false_positives=wrong, negatives=n, delta=0.0, confidence=0.95
         ).epsilon_at_least
 
     ceiling = [proved(n, 1.0) for n in runs]
@@ -234,32 +192,26 @@ def audit_evidence() -> Explorer:
         curve = [proved(n, truth) for n in runs]
         n = round(10**log_runs)
         here, best = proved(n, truth), proved(n, 1.0)
-        rows = [[f"{10**e:,}", f"{proved(10**e, truth):.3f}", f"{proved(10**e, 1.0):.3f}"] for e in range(1, 7)]
         return Frame(
             title=f"{n:,} runs on each dataset prove ε ≥ {here:.3g}; the mechanism has ε = {epsilon:.3g}.",
             readout=f"ε at least {here:.4g} (95 % confidence); {n:,} + {n:,} runs can prove {best:.3g} at most",
             marks=[
-                Rule("guarantee", y=epsilon, label="ε guaranteed", at=(9e5, epsilon + 0.25), anchor="end"),
-                Line(runs, ceiling, "muted", label="most that these runs can prove", at=(12, 11.1)),
-                Line(
-                    runs,
-                    curve,
-                    "measured",
-                    label="ε proved",
-                    at=(9e5, max(curve[-1] - 0.75, 0.15)),
-                    anchor="end",
-                ),
+                Rule("guarantee", y=epsilon, label=Text("ε guaranteed", 9e5, epsilon + 0.25)),
+                Line(runs, ceiling, "muted", Text("most that these runs can prove", 12, 11.1)),
+                Line(runs, curve, "measured", Text("ε proved", 9e5, max(curve[-1] - 0.75, 0.15))),
                 Points([n], [here], "measured"),
             ],
-            table=(["runs on each dataset", "ε proved", "most that can be proved"], rows),
         )
 
     return Explorer(
         "audit-evidence",
-        draw=draw,
-        controls=[
+        draw,
+        [
             Range("epsilon", "ε", [0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0], 2.0),
-            Range("log_runs", "log₁₀ runs", [float(v) for v in np.arange(1, 6.01, 0.5)], 3.0, form="{:g}"),
+            Range(
+                "log_runs", "log₁₀ runs", np.arange(1, 6.01, 0.5).tolist(), 3.0, "On each dataset, as a power of ten."
+            ),
         ],
-        axes=Axes(Axis("runs on each dataset", 10, 1e6, "log"), Axis("ε", 0, 12)),
+        x=Axis("runs on each dataset", 10, 1e6, "log"),
+        y=Axis("ε", 0, 12),
     )

@@ -1,10 +1,10 @@
-"""Explorers of chapter 10, Propose-test-release."""
+"""Explorers of chapter 10, Propose-test-release: the noisy test has Laplace noise of scale 1."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cache
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,113 +12,100 @@ from numpy.typing import NDArray
 from dpml import mechanisms
 from dpml.accounting import rdp
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule
+from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Role, Rule, Text
 from dpml.classroom.svg import power_of_ten
 from dpml.lessons.ptr.gradient_norms import gradient_norms
-from dpml.numerics import crossing as crossing_of
+from dpml.numerics import crossing
 from dpml.ptr import privacy, renyi, single_release, theorems, trimmed_sum
 from dpml.ptr.propose_test_release import pass_probability, threshold
 
-# ---- The explorer of chapter 10 that sets the two cases of propose-test-release side by side ----
-
-
-EPSILONS = np.linspace(0.0, 12.0, 25)
-LOSSES = np.linspace(-6.0, 14.0, 61)
-DELTA0 = {"tiny": 1e-8, "small": 1e-5, "large": 1e-2}
+DELTA, DELTA0 = 1e-5, 1e-8
 
 
 def two_cases() -> Explorer:
     """The privacy loss of one release in each of the two cases, and the delta that each needs at every epsilon.
 
-    The Laplace scale of the test is 1. Case 1: both local sensitivities exceed tau. Case 2: one of them does not.
+    Case 1: both local sensitivities exceed tau. Case 2: one of them does not.
     """
+    grid, most = np.linspace(0.0, 12.0, 25), 12.0
+    losses = np.linspace(-6.0, 14.0, 61)
+    rares = {"tiny": DELTA0, "small": 1e-5, "large": 1e-2}
+
+    def gaussian_loss(loss: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
+        """Density of the loss of Gaussian noise: itself normal, mean 1/(2 sigma^2), standard deviation 1/sigma."""
+        return mechanisms.gaussian_density(loss, center=0.5 / sigma**2, sigma=1.0 / sigma)
 
     @cache
-    def case_2_density(sigma: float) -> list[float]:
+    def density_2(sigma: float) -> list[float]:
         s = np.linspace(-0.5, 1.5, 401)  # outside [0, 1] the Laplace part of the loss is constant
         weights = np.exp(-np.abs(s - 1.0)) / 2.0
         weights[(s < 0.0) | (s > 1.0)] = 0.0
         mass = weights / weights.sum() * (1.0 - math.exp(-1.0)) / 2.0
-        density = sum(m * _gaussian_loss(LOSSES - v, sigma) for m, v in zip(mass, 2.0 * s - 1.0, strict=True) if m > 0)
-        density = density + 0.5 * _gaussian_loss(LOSSES - 1.0, sigma)
-        return _seen(density + 0.5 * math.exp(-1.0) * _gaussian_loss(LOSSES + 1.0, sigma))
+        density = sum(m * gaussian_loss(losses - v, sigma) for m, v in zip(mass, 2.0 * s - 1.0, strict=True) if m > 0)
+        density = density + 0.5 * gaussian_loss(losses - 1.0, sigma)
+        return _seen(density + 0.5 * math.exp(-1.0) * gaussian_loss(losses + 1.0, sigma))
 
     @cache
-    def case_2_delta(sigma: float) -> NDArray[np.float64]:
-        cases = [
-            single_release.delta_cases(sigma=sigma, tau=0.5, scale=1.0, delta0=1e-8, epsilon=float(e)) for e in EPSILONS
-        ]
-        return np.array([float(case.case_2) for case in cases])
+    def delta_2(sigma: float, epsilon: float) -> float:
+        case = single_release.delta_cases(sigma=sigma, tau=0.5, scale=1.0, delta0=DELTA0, epsilon=epsilon)
+        return float(case.case_2)
 
     @cache
-    def gaussian_delta(sigma: float) -> NDArray[np.float64]:
-        return np.array([mechanisms.gaussian_delta(sigma=sigma, epsilon=float(e)) for e in EPSILONS])
+    def delta_1(sigma: float, tau: float, rare: float, epsilon: float) -> float:
+        often, seldom = (mechanisms.gaussian_delta(sigma=s, epsilon=epsilon) for s in (sigma, sigma * tau))
+        return (1.0 - rare) * often + rare * seldom
 
     @cache
-    def case_2_epsilon(sigma: float) -> float:
+    def epsilon_2(sigma: float) -> float:
+        return crossing(lambda epsilon: delta_2(sigma, epsilon) - DELTA, low=0.0, high=40.0)
+
+    def epsilon_1(sigma: float, tau: float, rare: float) -> float:
         def excess(epsilon: float) -> float:
-            case = single_release.delta_cases(sigma=sigma, tau=0.5, scale=1.0, delta0=1e-8, epsilon=epsilon)
-            return float(case.case_2) - 1e-5
+            return delta_1(sigma, tau, rare, epsilon) - DELTA
 
-        return crossing_of(excess, low=0.0, high=40.0)
-
-    def case_1_epsilon(sigma: float, tau: float, rare: float) -> float:
-        def excess(epsilon: float) -> float:
-            often = mechanisms.gaussian_delta(sigma=sigma, epsilon=epsilon)
-            seldom = mechanisms.gaussian_delta(sigma=sigma * tau, epsilon=epsilon)
-            return (1.0 - rare) * often + rare * seldom - 1e-5
-
-        return crossing_of(excess, low=0.0, high=12.0) if excess(12.0) < 0.0 else 12.0
+        return crossing(excess, low=0.0, high=most) if excess(most) < 0.0 else most
 
     def draw(sigma: float, tau: float, delta0: str) -> Frame:
-        rare = DELTA0[delta0]
-        one = (1.0 - rare) * gaussian_delta(sigma) + rare * gaussian_delta(sigma * tau)
-        two = case_2_delta(sigma)
-        density = (1.0 - rare) * _gaussian_loss(LOSSES, sigma) + rare * _gaussian_loss(LOSSES, sigma * tau)
-        total = 1e-5
-        epsilon_1, epsilon_2 = case_1_epsilon(sigma, tau, rare), case_2_epsilon(sigma)
-        worse = "case 2, the noisy margin," if epsilon_2 >= epsilon_1 else "case 1, the test that passes by accident,"
-        meeting = _meeting(one, two)
-        crossing = f"from ε ≈ {meeting:.2g} on case 1 is the worse" if meeting < 12.0 else "case 1 is never the worse"
-        epsilon = max(epsilon_1, epsilon_2)
-        decides = f"{worse} decides: ε = {epsilon:.2f}" if epsilon < 12.0 else f"{worse} decides: ε is above 12"
+        rare = rares[delta0]
+        one = np.array([delta_1(sigma, tau, rare, float(e)) for e in grid])
+        two = np.array([delta_2(sigma, float(e)) for e in grid])
+        density = (1.0 - rare) * gaussian_loss(losses, sigma) + rare * gaussian_loss(losses, sigma * tau)
+        ends = epsilon_1(sigma, tau, rare), epsilon_2(sigma)
+        worse = "case 2, the noisy margin," if ends[1] >= ends[0] else "case 1, the test that passes by accident,"
+        meeting = _meeting(grid, one, two)
+        crosses = f"from ε ≈ {meeting:.2g} on case 1 is the worse" if meeting < most else "case 1 is never the worse"
+        epsilon = max(ends)
+        decides = f"{worse} decides: ε = {epsilon:.2f}" if epsilon < most else f"{worse} decides: ε is above 12"
+        told = [f"about {end:.2f}" if end < most else "above 12" for end in ends]
         return Frame(
-            title=f"At δ = 10⁻⁵ {decides}; {crossing}.",
-            readout=f"σ = {sigma:g}, τ = {tau:g}, b = 1, δ₀ = {_power(rare)}: ε(10⁻⁵) is {_at(epsilon_1)} in case 1 "
-            f"and {_at(epsilon_2)} in case 2",
+            title=f"At δ = 10⁻⁵ {decides}; {crosses}.",
+            readout=f"σ = {sigma:g}, τ = {tau:g}, b = 1, δ₀ = {power_of_ten(round(math.log10(rare)))}: ε(10⁻⁵) is "
+            f"{told[0]} in case 1 and {told[1]} in case 2",
             marks=[
-                Line(LOSSES, _seen(density), "D", label="case 1", at=(13.8, 0.1), anchor="end"),
-                Line(LOSSES, case_2_density(sigma), "D'", label="case 2", at=(13.8, 2e-3), anchor="end"),
-                Line(EPSILONS, _seen(one), "D", label="case 1", at=(11.9, 0.1), anchor="end", panel=1),
-                Line(EPSILONS, _seen(two), "D'", label="case 2", at=(11.9, 2e-3), anchor="end", panel=1),
-                Rule("muted", y=total, label="δ = 10⁻⁵", at=(11.9, 3e-5), anchor="end", panel=1),
-                Points([min(epsilon, 12.0)], [total], "measured", panel=1),
+                Line(losses, _seen(density), "D", Text("case 1", 13.8, 0.1)),
+                Line(losses, density_2(sigma), "D'", Text("case 2", 13.8, 2e-3)),
             ],
-            table=(
-                ["ε", "δ, case 1", "δ, case 2"],
-                [[f"{e:g}", f"{a:.2g}", f"{b:.2g}"] for e, a, b in list(zip(EPSILONS, one, two, strict=True))[::3]],
-            ),
+            beside=[
+                Line(grid, _seen(one), "D", Text("case 1", 11.9, 0.1)),
+                Line(grid, _seen(two), "D'", Text("case 2", 11.9, 2e-3)),
+                Rule("muted", y=DELTA, label=Text("δ = 10⁻⁵", 11.9, 3e-5)),
+                Points([min(epsilon, most)], [DELTA], "measured"),
+            ],
         )
 
-    powers = [(10.0**k, power_of_ten(k)) for k in (-12, -9, -6, -3, 0)]
+    powers = (1e-12, 1e-9, 1e-6, 1e-3, 1)
+    options = {"tiny": "10⁻⁸", "small": "10⁻⁵", "large": "10⁻²"}
     return Explorer(
         "ptr-two-cases",
-        draw=draw,
-        controls=[
-            Range("sigma", "σ", [0.7, 0.9, 1.1, 1.5, 2.2, 3.0, 4.0], 1.1, "{:.3g}"),
-            Range("tau", "τ", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9], 0.5, "{:.3g}"),
-            Switch("delta0", "δ₀", {"tiny": "10⁻⁸", "small": "10⁻⁵", "large": "10⁻²"}, "tiny"),
+        draw,
+        [
+            Range("sigma", "σ", [0.7, 0.9, 1.1, 1.5, 2.2, 3.0, 4.0], 1.1),
+            Range("tau", "τ", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9], 0.5),
+            Switch("delta0", "δ₀", options, "tiny", "How often the test passes though it should fail."),
         ],
-        axes=[
-            Axes(Axis("privacy loss", -6.0, 14.0), Axis("density", 1e-12, 1.0, "log", ticks=powers)),
-            Axes(Axis("ε", 0.0, 12.0), Axis("δ", 1e-12, 1.0, "log", ticks=powers)),
-        ],
+        x=[Axis("privacy loss", -6.0, 14.0), Axis("ε", 0.0, most)],
+        y=[Axis("density", 1e-12, 1.0, "log", ticks=powers), Axis("δ", 1e-12, 1.0, "log", ticks=powers)],
     )
-
-
-def _gaussian_loss(loss: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
-    """Density of the loss of Gaussian noise: itself normal, mean 1/(2 sigma^2), standard deviation 1/sigma."""
-    return mechanisms.gaussian_density(loss, center=0.5 / sigma**2, sigma=1.0 / sigma)
 
 
 def _seen(values: NDArray[np.float64]) -> list[float]:
@@ -126,36 +113,63 @@ def _seen(values: NDArray[np.float64]) -> list[float]:
     return [max(float(v), 3e-13) for v in values]
 
 
-def _meeting(one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
-    """The first epsilon at which case 1 is the worse, between grid points in logarithms; 12 if there is none."""
+def _meeting(grid: NDArray[np.float64], one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
+    """The first epsilon at which case 1 is the worse, between grid points in logarithms; the last if there is none."""
     gap = np.log(np.maximum(two, 1e-300)) - np.log(np.maximum(one, 1e-300))
     after = np.flatnonzero((gap < 0.0) & (one > 1e-30))
-    if after.size == 0:
-        return 12.0
-    i = int(after[0])
-    return float(EPSILONS[i] if i == 0 else np.interp(0.0, [gap[i], gap[i - 1]], [EPSILONS[i], EPSILONS[i - 1]]))
+    i = int(after[0]) if after.size else len(grid) - 1
+    return float(np.interp(0.0, [gap[i], gap[i - 1]], grid[[i, i - 1]]) if after.size and i else grid[i])
 
 
-def _at(epsilon: float) -> str:
-    return f"about {epsilon:.2f}" if epsilon < 12.0 else "above 12"
+def trimming() -> Explorer:
+    """Sorted gradient norms of a real batch: what is trimmed, the margin, and what passes the test."""
+    bound = 10.0
+    limit = threshold(scale=1.0, delta0=DELTA0)
+    norms = {name: np.sort(values) for name, values in gradient_norms()._asdict().items()}
+    r = np.arange(0, 257, 4)
 
+    def draw(trim: int, tau: float, model: str) -> Frame:
+        lengths = np.minimum(norms[model], bound)
+        m = len(lengths)
+        ranks, kept = np.arange(1, m + 1), m - trim
+        margin = trimmed_sum.safety_margin(norms[model], trim=trim, tau=tau, bound=bound)
+        passes = pass_probability(margin, scale=1.0, delta0=DELTA0)
+        above = int(np.count_nonzero(norms[model] > tau))
+        stairs = [trimmed_sum.local_sensitivity(norms[model], trim=trim, r=int(k), bound=bound) for k in r]
+        chance = f"{passes:.2g}" if passes < 0.995 else "above 0.99"
+        return Frame(
+            title=f"{above} of {m} norms exceed τ = {tau:g} and F = {trim}: the margin is {margin:.0f}, the test "
+            f"passes with probability {chance}.",
+            readout=f"F = {trim}, τ = {tau:g}, R = {bound:g}: {kept} norms kept, margin max(0, {trim} − {above}) = "
+            f"{margin:.0f}, threshold B = {limit:.1f}, local sensitivity now {stairs[0]:.2f}",
+            marks=[
+                Area(ranks[:kept], np.zeros(kept), lengths[:kept], "D", Text("kept", 6.0, 9.2)),
+                Area(ranks[kept:], np.zeros(trim), lengths[kept:], "D'", Text("trimmed", 252.0, 10.4)),
+                Line(ranks, lengths, "guarantee"),
+                Rule("muted", y=tau, label=Text("τ", 2.0, tau + 0.25)),
+            ],
+            beside=[
+                Line(r, stairs, "guarantee", Text("LS within r changes", 252.0, 10.5)),
+                Rule("muted", y=tau, label=Text("τ", 252.0, tau + 0.25)),
+                Rule("D'", x=limit, label=Text("B", limit + 2.0, 0.4)),
+                Points([margin], [tau], "measured"),
+            ],
+        )
 
-def _power(value: float) -> str:
-    return power_of_ten(round(math.log10(value)))
-
-
-# ---- The explorer of chapter 10 that shows at which orders the paper's bound for sampled steps may be used ----
-
-
-ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 32)
-PRESETS = {"mnist": (1.1, 0.5), "wide": (6.0, 2.0 / 3.0), "narrow": (40.0, 0.1)}
-
-
-class _Setting(NamedTuple):
-    sigma: float
-    tau: float
-    scale: float = 1.0
-    delta0: float = 1e-8
+    counts = [1, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224]
+    taus = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.9]
+    models = {"start": "before training", "trained": "after training"}
+    return Explorer(
+        "ptr-trimming",
+        draw,
+        [
+            Range("trim", "F", counts, 144),
+            Range("tau", "τ", taus, 5.0, "The proposed bound on the local sensitivity; the largest possible is 10."),
+            Switch("model", "gradients", models, "trained", "Of which model the 256 gradients are."),
+        ],
+        x=[Axis("rank of the image in a batch of 256", 0.0, 257.0), Axis("records changed, r", 0.0, 257.0)],
+        y=[Axis("clipped gradient norm", 0.0, 11.5), Axis("local sensitivity", 0.0, 11.5)],
+    )
 
 
 def orders() -> Explorer:
@@ -163,108 +177,90 @@ def orders() -> Explorer:
 
     The shaded orders satisfy the conditions of the theorem; outside them its formula may fall below the truth.
     """
+    places = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 32)
+    presets = {"mnist": (1.1, 0.5), "wide": (6.0, 2.0 / 3.0), "narrow": (40.0, 0.1)}
 
     @cache
-    def curves(q: float, preset: str, orders: tuple[int, ...]) -> tuple[list[float], list[float], list[float]]:
-        given = {"q": q, **_Setting(*PRESETS[preset])._asdict()}
-        values = np.array(orders, dtype=float)
-        exact = privacy.exact_subsampled_rdp(values, **given)
-        formula = theorems.theorem_4_4_formula(values, **given)
-        black_box = [theorems.black_box_upper(k, **given) for k in orders]
-        return list(map(float, exact)), list(map(float, formula)), list(map(float, black_box))
+    def at(q: float, preset: str, order: int) -> tuple[float, float, float]:
+        """Exact, by the formula, and by the black box."""
+        sigma, tau = presets[preset]
+        given = {"q": q, "sigma": sigma, "tau": tau, "scale": 1.0, "delta0": DELTA0}
+        exact = privacy.exact_subsampled_rdp(float(order), **given)
+        formula = theorems.theorem_4_4_formula(float(order), **given)
+        return float(exact), float(formula), float(theorems.black_box_upper(order, **given))
 
     def draw(q: float, order: int, preset: str) -> Frame:
-        exact, formula, black_box = curves(q, preset, ORDERS)
-        [exact_now], [formula_now], [black_box_now] = curves(q, preset, (order,))
-        sigma, tau = PRESETS[preset]
+        exact, formula, black_box = zip(*(at(q, preset, k) for k in places), strict=True)
+        exact_now, formula_now, black_box_now = at(q, preset, order)
+        sigma, tau = presets[preset]
         last = theorems.theorem_4_4_last_order(q=q, sigma=sigma, tau=tau, scale=1.0)
         ratio = formula_now / exact_now
         times = f"{ratio:.3g} times" if ratio >= 0.01 else f"1/{1 / ratio:,.0f} of"
-        valid = order <= last
-        verdict = (
-            "a bound, inside its conditions"
-            if valid
-            else ("outside its conditions, and false" if ratio < 1.0 else "outside its conditions")
-        )
-        allowed = [2.0, max(2.0, min(last, 32.0))] if last >= 2.0 else [2.0, 2.0]
-        wrong = [(k, f) for k, e, f in zip(ORDERS, exact, formula, strict=True) if f < e]
+        if order <= last:
+            verdict = "a bound, inside its conditions"
+        else:
+            verdict = "outside its conditions" + (", and false" if ratio < 1.0 else "")
+        wrong = [(k, f) for k, e, f in zip(places, exact, formula, strict=True) if f < e]
         return Frame(
             title=f"At order {order} the formula of Theorem 4.4 is {times} the exact divergence: {verdict}.",
             readout=f"q = {q:.3g}, σ = {sigma:g}, τ = {tau:.3g}, b = 1, δ₀ = 10⁻⁸; conditions hold "
             f"{f'up to order {last:.1f}' if last > 1.0 else 'at no order'}; exact {exact_now:.3g}, formula "
             f"{formula_now:.3g}, black box {black_box_now:.3g}",
             marks=[
-                Area(allowed, [1e-8, 1e-8], [1e3, 1e3], "muted"),
-                Line(ORDERS, _held(black_box), "muted", label="black box", at=(31.5, 8.0), anchor="end"),
-                Line(ORDERS, _held(exact), "guarantee", label="exact", at=(31.5, 1.2e-1), anchor="end"),
-                Line(ORDERS, _held(formula), "source", label="Theorem 4.4, formula", at=(31.5, 3e-8), anchor="end"),
+                Area([2.0, max(2.0, min(last, 32.0))], [1e-8, 1e-8], [1e3, 1e3], "muted"),
+                Line(places, _held(black_box), "muted", Text("black box", 31.5, 8.0)),
+                Line(places, _held(exact), "guarantee", Text("exact", 31.5, 1.2e-1)),
+                Line(places, _held(formula), "source", Text("Theorem 4.4, formula", 31.5, 3e-8)),
                 Points([k for k, _ in wrong], _held([f for _, f in wrong]), "D'"),
                 Rule("muted", x=float(order)),
                 Points([order], _held([exact_now]), "measured"),
             ],
-            table=(
-                ["order", "exact", "formula", "black box"],
-                [
-                    [str(k), f"{a:.3g}", f"{b:.3g}", f"{c:.3g}"]
-                    for k, a, b, c in zip(ORDERS, exact, formula, black_box, strict=True)
-                ],
-            ),
         )
 
+    qs = [1e-4, 3e-4, 1e-3, 2e-3, 256 / 60_000, 0.01, 0.02, 0.05]
+    options = {"mnist": "σ = 1.1, τ = 1/2", "wide": "σ = 6, τ = 2/3", "narrow": "σ = 40, τ = 1/10"}
+    meaning = "Noise and proposed bound. Black box: amplification that knows only the divergence of a step on all data."
     return Explorer(
         "ptr-orders",
-        draw=draw,
-        controls=[
-            Range("order", "order", list(ORDERS), 8, "{:d}"),
-            Range("q", "q", [1e-4, 3e-4, 1e-3, 2e-3, 256 / 60_000, 0.01, 0.02, 0.05], 256 / 60_000, "{:.3g}", "log"),
-            Switch(
-                "preset",
-                "noise",
-                {"mnist": "σ = 1.1, τ = 1/2", "wide": "σ = 6, τ = 2/3", "narrow": "σ = 40, τ = 1/10"},
-                "mnist",
-            ),
+        draw,
+        [
+            Range("order", "order", places, 8, "The Rényi order at which the curves are compared.", "{:d}"),
+            Range("q", "q", qs, 256 / 60_000, scale="log"),
+            Switch("preset", "noise", options, "mnist", meaning),
         ],
-        axes=[
-            Axes(
-                Axis("Rényi order", 2.0, 32.0),
-                Axis(
-                    "Rényi divergence",
-                    1e-8,
-                    1e3,
-                    "log",
-                    ticks=[(10.0**k, power_of_ten(k)) for k in (-8, -6, -4, -2, 0, 2)],
-                ),
-            )
-        ],
+        x=Axis("Rényi order", 2.0, 32.0),
+        y=Axis("Rényi divergence", 1e-8, 1e3, "log", ticks=(1e-8, 1e-6, 1e-4, 1e-2, 1, 100)),
     )
 
 
-def _held(values: list[float]) -> list[float]:
+def _held(values: Iterable[float]) -> list[float]:
     """What lies above the axis is drawn above it, at one height."""
     return [min(max(v, 1e-8), 5e3) if math.isfinite(v) else 5e3 for v in values]
 
 
-# ---- The explorer of chapter 10 that compares the accountants of propose-test-release over many steps ----
-
-
-STEPS = (1, 5, 20, 100, 300, 1000, 3500, 10_000)
-STEP_PRESETS = {
-    "mnist": {"q": 256 / 60_000, "sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8},
-    "cifar": {"q": 1024 / 50_000, "sigma": 1.1, "tau": 2.2 / 3.3, "scale": 1.0, "delta0": 1e-8},
-}
-DELTA = 1e-5
-
-
 def accountants() -> Explorer:
     """Epsilon after T steps at delta = 1e-5: the whole loss distribution, Rényi bounds, and the paper's formula."""
+    counts = (1, 5, 20, 100, 300, 1000, 3500, 10_000)
+    noise = {"sigma": 1.1, "scale": 1.0, "delta0": DELTA0}
+    presets = {
+        "mnist": {"q": 256 / 60_000, "tau": 0.5, **noise},
+        "cifar": {"q": 1024 / 50_000, "tau": 2.2 / 3.3, **noise},
+    }
+    whole = np.arange(2.0, 201.0)
+
+    def by_formula(setting: dict[str, float], steps: int) -> float:
+        """The formula of Theorem 4.4 at whole orders up to 200, composed and converted as for a true divergence."""
+        divergences = steps * theorems.theorem_4_4_formula(whole, **setting)
+        known = np.isfinite(divergences)
+        return float(np.min(rdp.conversion_improved(whole[known], rdp=divergences[known], delta=DELTA)))
 
     @cache
     def after(steps: int, preset: str) -> dict[str, float]:
-        setting = STEP_PRESETS[preset]
+        setting = presets[preset]
         case_2 = {name: value for name, value in setting.items() if name != "tau"}
         alone = {"q": setting["q"], "sigma": setting["sigma"]}
         return {
-            "formula": _by_formula(setting, steps),
+            "formula": by_formula(setting, steps),
             "renyi": renyi.epsilon_by_rdp(steps=steps, delta=DELTA, **setting).epsilon,
             "moved": renyi.epsilon_by_rdp_branch_in_delta(steps=steps, delta=DELTA, **case_2).epsilon,
             "exact": float(privacy.epsilon_curve(steps=[steps], delta=DELTA, **setting)[0]),
@@ -272,8 +268,9 @@ def accountants() -> Explorer:
         }
 
     def draw(steps: int, preset: str) -> Frame:
-        points = [after(n, preset) for n in STEPS]
-        lines = {name: [point[name] for point in points] for name in points[0]}
+        def curve(name: str, role: Role, label: Text) -> Line:
+            return Line(counts, [after(n, preset)[name] for n in counts], role, label)
+
         now = after(steps, preset)
         exact, formula = now["exact"], now["formula"]
         claim = "a false claim" if formula < exact else "too much, by accident on the safe side"
@@ -284,120 +281,24 @@ def accountants() -> Explorer:
             f"with δ₀ moved {now['moved']:.4g}, formula of Theorem 4.4 {formula:.4g}, Gaussian noise alone, by "
             f"Rényi, {now['gaussian']:.4g}",
             marks=[
-                Line(STEPS, lines["formula"], "source", label="formula, Thm 4.4", at=(1.15, 0.024)),
-                Line(STEPS, lines["renyi"], "D", label="exact Rényi curve", at=(1.15, 3.2)),
-                Line(STEPS, lines["moved"], "D'", label="δ₀ moved to δ", at=(1.15, 1.05)),
-                Line(STEPS, lines["exact"], "guarantee", label="loss distribution", at=(60.0, 0.17)),
-                Line(STEPS, lines["gaussian"], "muted", label="Gaussian alone", at=(9000.0, 0.06), anchor="end"),
+                curve("formula", "source", Text("formula, Thm 4.4", 1.15, 0.024)),
+                curve("renyi", "D", Text("exact Rényi curve", 1.15, 3.2)),
+                curve("moved", "D'", Text("δ₀ moved to δ", 1.15, 1.05)),
+                curve("exact", "guarantee", Text("loss distribution", 60.0, 0.17)),
+                curve("gaussian", "muted", Text("Gaussian alone", 9000.0, 0.06)),
                 Rule("muted", x=float(steps)),
                 Points([steps, steps], [exact, formula], "measured"),
             ],
-            table=(
-                ["T", "loss distribution", "Rényi", "δ₀ moved", "formula"],
-                [
-                    [f"{n:,}", *(f"{lines[key][i]:.3g}" for key in ("exact", "renyi", "moved", "formula"))]
-                    for i, n in enumerate(STEPS)
-                ],
-            ),
         )
 
+    options = {"mnist": "MNIST: q = 0.0043, σ = 1.1", "cifar": "CIFAR: q = 0.02, σ = 1.1"}
     return Explorer(
         "ptr-accountants",
-        draw=draw,
-        controls=[
-            Range("steps", "T", list(STEPS), 3500, "{:,}", "log"),
-            Switch(
-                "preset",
-                "setting",
-                {"mnist": "MNIST: q = 0.0043, σ = 1.1", "cifar": "CIFAR: q = 0.02, σ = 1.1"},
-                "mnist",
-            ),
+        draw,
+        [
+            Range("steps", "T", counts, 3500, form="{:,}", scale="log"),
+            Switch("preset", "setting", options, "mnist", "Sampling probability and noise of the paper's experiments."),
         ],
-        axes=[
-            Axes(
-                Axis("steps T", 1.0, 10_000.0, "log", ticks=[(10.0**k, power_of_ten(k)) for k in range(5)]),
-                Axis(
-                    "ε at δ = 10⁻⁵", 0.02, 40.0, "log", ticks=[(v, f"{v:g}") for v in (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)]
-                ),
-            )
-        ],
-    )
-
-
-@cache
-def _orders() -> NDArray[np.float64]:
-    return np.arange(2.0, 201.0)
-
-
-def _by_formula(setting: dict[str, Any], steps: int) -> float:
-    """The formula of Theorem 4.4 at whole orders up to 200, composed and converted as for a true divergence."""
-    divergences = steps * theorems.theorem_4_4_formula(_orders(), **setting)
-    known = np.isfinite(divergences)
-    return float(np.min(rdp.conversion_improved(_orders()[known], rdp=divergences[known], delta=DELTA)))
-
-
-# ---- The explorer of chapter 10 that shows a trimmed sum's margin as a count ----
-
-
-BOUND = 10.0
-SCALE, TRIM_DELTA0 = 1.0, 1e-8
-
-
-def trimming() -> Explorer:
-    """Sorted gradient norms of a real batch: what is trimmed, the margin, and what passes the test."""
-    limit = threshold(scale=SCALE, delta0=TRIM_DELTA0)
-    norms = {name: np.sort(values) for name, values in gradient_norms()._asdict().items()}
-
-    def draw(trim: int, tau: float, model: str) -> Frame:
-        lengths = np.minimum(norms[model], BOUND)
-        m = len(lengths)
-        ranks = np.arange(1, m + 1)
-        kept = m - trim
-        margin = trimmed_sum.safety_margin(norms[model], trim=trim, tau=tau, bound=BOUND)
-        passes = pass_probability(margin, scale=SCALE, delta0=TRIM_DELTA0)
-        above = int(np.count_nonzero(norms[model] > tau))
-        r = np.arange(0, 257, 4)
-        stairs = [trimmed_sum.local_sensitivity(norms[model], trim=trim, r=int(k), bound=BOUND) for k in r]
-        chance = f"{passes:.2g}" if passes < 0.995 else "above 0.99"
-        return Frame(
-            title=f"{above} of {m} norms exceed τ = {tau:g} and F = {trim}: the margin is {margin:.0f}, the test "
-            f"passes with probability {chance}.",
-            readout=f"F = {trim}, τ = {tau:g}, R = {BOUND:g}: {kept} norms kept, margin max(0, {trim} − {above}) = "
-            f"{margin:.0f}, threshold B = {limit:.1f}, local sensitivity now {stairs[0]:.2f}",
-            marks=[
-                Area(ranks[:kept], np.zeros(kept), lengths[:kept], "D", label="kept", at=(6.0, 9.2)),
-                Area(
-                    ranks[kept:], np.zeros(trim), lengths[kept:], "D'", label="trimmed", at=(252.0, 10.4), anchor="end"
-                ),
-                Line(ranks, lengths, "guarantee"),
-                Rule("muted", y=tau, label="τ", at=(2.0, tau + 0.25)),
-                Line(r, stairs, "guarantee", label="LS within r changes", at=(252.0, 10.5), anchor="end", panel=1),
-                Rule("muted", y=tau, label="τ", at=(252.0, tau + 0.25), anchor="end", panel=1),
-                Rule("D'", x=limit, label="B", at=(limit + 2.0, 0.4), panel=1),
-                Points([margin], [tau], "measured", panel=1),
-            ],
-            table=(
-                ["quantity", "value"],
-                [
-                    ["norms above τ", str(above)],
-                    ["margin", f"{margin:.0f}"],
-                    ["threshold B", f"{limit:.2f}"],
-                    ["pass probability", f"{passes:.3g}"],
-                    ["local sensitivity", f"{stairs[0]:.3g}"],
-                ],
-            ),
-        )
-
-    return Explorer(
-        "ptr-trimming",
-        draw=draw,
-        controls=[
-            Range("trim", "F", [1, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224], 144, "{:d}"),
-            Range("tau", "τ", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.9], 5.0, "{:.3g}"),
-            Switch("model", "gradients", {"start": "before training", "trained": "after training"}, "trained"),
-        ],
-        axes=[
-            Axes(Axis("rank of the image in a batch of 256", 0.0, 257.0), Axis("clipped gradient norm", 0.0, 11.5)),
-            Axes(Axis("records changed, r", 0.0, 257.0), Axis("local sensitivity", 0.0, 11.5)),
-        ],
+        x=Axis("steps T", 1.0, 10_000.0, "log", ticks=(1, 10, 100, 1e3, 1e4)),
+        y=Axis("ε at δ = 10⁻⁵", 0.02, 40.0, "log", ticks=(0.03, 0.1, 0.3, 1, 3, 10)),
     )

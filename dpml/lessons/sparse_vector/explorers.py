@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from dpml.accounting import composition
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Axes, Axis, Frame, Line, Points, Rule
+from dpml.classroom.marks import Axis, Frame, Line, Points, Role, Rule, Text
 from dpml.mechanisms import gaussian_sigma
 from dpml.numerics import crossing
 from dpml.pate.sparse_vector.outcomes import outcome_log_probability
@@ -48,13 +48,12 @@ def breaker() -> Explorer:
     }
 
     def draw(k: int, scale: float, variant: str) -> Frame:
+        def curve(shown: str, role: Role, label: Text) -> Line:
+            return Line(lengths, [loss(n, shown, scale) for n in lengths], role, label)
+
         now = loss(k, variant, scale)
         claim = "holds" if now <= 1.0 + 1e-9 else "is false"
         title = f"{names[variant]}, query noise Lap({scale:g}/ε): {k} answers cost {now:.3g} ε: the claim {claim}."
-        rows = [
-            [f"{n}", *(f"{loss(n, v, scale):.4g}" for v in ("whole", "threshold", "cutoff"))]
-            for n in (1, 2, 5, 10, 20, 50, 100)
-        ]
         return Frame(
             title=title,
             readout=(
@@ -63,43 +62,25 @@ def breaker() -> Explorer:
                 f"{0.5 + 2 / scale:.4g} ε for AboveThreshold"
             ),
             marks=[
-                Rule("guarantee", y=1.0, label="claimed: at most ε", at=(120.0, 0.6), anchor="end"),
-                Line(
-                    lengths, [loss(n, "whole", scale) for n in lengths], "D", label="as it should be", at=(1.1, 0.115)
-                ),
-                Line(
-                    lengths,
-                    [loss(n, variant, scale) for n in lengths],
-                    "D'",
-                    label=_if(variant),
-                    at=(120.0, 110.0),
-                    anchor="end",
-                ),
+                Rule("guarantee", y=1.0, label=Text("claimed: at most ε", 120.0, 0.6)),
+                curve("whole", "D", Text("as it should be", 1.1, 0.115)),
+                curve(variant, "D'", Text("" if variant == "whole" else names[variant].lower(), 120.0, 110.0)),
                 Points([k], [now], "D'"),
             ],
-            table=(["k", "AboveThreshold", "no threshold noise", "no end"], rows),
         )
 
-    def _if(variant: str) -> str:
-        return "" if variant == "whole" else names[variant].lower()
-
+    options = {"whole": "whole", "threshold": "no threshold noise", "cutoff": "no end"}
+    meaning = "“No end” answers on after the first “above”, with the same noise on the threshold."
     return Explorer(
         "svt-breaker",
-        draw=draw,
-        controls=[
-            Range("k", label="answers k", values=lengths, start=20, form="{:d}"),
-            Range("scale", label="query noise × ε", values=scales, start=4.0, form="{:g}"),
-            Switch(
-                "variant",
-                label="mechanism",
-                options={"whole": "whole", "threshold": "no threshold noise", "cutoff": "no end"},
-                start="threshold",
-            ),
+        draw,
+        [
+            Range("k", "answers k", lengths, 20, "How many queries are answered.", "{:d}"),
+            Range("scale", "query noise × ε", scales, 4.0, "The scale of the noise on each query, times ε.", "{:g}"),
+            Switch("variant", "mechanism", options, "threshold", meaning),
         ],
-        axes=Axes(
-            x=Axis("number of answers k", 1.0, 130.0, scale="log"),
-            y=Axis("exact loss, in units of the claimed ε", 0.05, 150.0, scale="log"),
-        ),
+        x=Axis("number of answers k", 1.0, 130.0, "log"),
+        y=Axis("exact loss, in units of the claimed ε", 0.05, 150.0, "log"),
     )
 
 
@@ -152,10 +133,6 @@ def when_it_pays() -> Explorer:
             )
         else:
             title = f"With {cutoff} failures allowed, noisy votes need a smaller gap than M_svec up to 100,000 queries"
-        rows = [
-            [f"{m:,}", f"{s:,.0f}", f"{p:,.0f}", f"{b:,.0f}"]
-            for m, s, p, b in zip(numbers, svec, plain, bell, strict=True)
-        ]
         return Frame(
             title=title,
             readout=(
@@ -163,25 +140,23 @@ def when_it_pays() -> Explorer:
                 f"{svec[6]:,.0f} votes, noisy argmax {plain[6]:,.0f} (Laplace noise) or {bell[6]:,.0f} (Gaussian)"
             ),
             marks=[
-                Line(numbers, plain, "muted", label="noisy argmax, Laplace", at=(11.0, 1.7e4)),
-                Line(numbers, bell, "D'", label="noisy argmax, Gaussian", at=(1.2e5, 45.0), anchor="end"),
-                Line(numbers, svec, "D", label="M_svec", at=(11.0, 40.0)),
+                Line(numbers, plain, "muted", Text("noisy argmax, Laplace", 11.0, 1.7e4)),
+                Line(numbers, bell, "D'", Text("noisy argmax, Gaussian", 1.2e5, 45.0)),
+                Line(numbers, svec, "D", Text("M_svec", 11.0, 40.0)),
             ],
-            table=(["queries", "M_svec", "Laplace", "Gaussian"], rows),
         )
 
+    meaning = "Tight: as much as the proof needs. Classic: the scale of the older composition theorem."
     return Explorer(
         "svt-pays",
-        draw=draw,
-        controls=[
-            Range("cutoff", label="failures Q", values=cutoffs, start=3, form="{:d}"),
-            Range("epsilon", label="ε", values=budgets, start=1.0, form="{:g}"),
-            Switch("noise", label="noise of M_svec", options={"tight": "tight", "classic": "classic"}, start="tight"),
+        draw,
+        [
+            Range("cutoff", "failures Q", cutoffs, 3, "How many failed queries end the run.", "{:d}"),
+            Range("epsilon", "ε", budgets, 1.0, form="{:g}"),
+            Switch("noise", "noise of M_svec", {"tight": "tight", "classic": "classic"}, "tight", meaning),
         ],
-        axes=Axes(
-            x=Axis("number of queries", 10.0, 1.3e5, scale="log"),
-            y=Axis("gap of votes needed", 30.0, 1e6, scale="log"),
-        ),
+        x=Axis("number of queries", 10.0, 1.3e5, "log"),
+        y=Axis("gap of votes needed", 30.0, 1e6, "log"),
     )
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axes, Axis, Frame, Line, Points, Rule, Text
+from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Rule, Text
 from dpml.pate.m_samp import overuse_probability, sampling_plan, sampling_plan_chernoff
 from dpml.pate.m_stab import (
     fail_probability,
@@ -40,6 +40,8 @@ def release_curve() -> Explorer:
         loss = np.array([math.log(chance(int(v), **of) / chance(int(v) - 1, **of)) for v in inside[1:]])
         failing = np.array([abs(math.log(failure(int(v), **of) / failure(int(v) - 1, **of))) for v in inside])
         threshold = stability_threshold(**of)
+        place = min(threshold, 30.9)
+        placed = "T" if threshold < 30.9 else f"T = {threshold:.3g}, to the right"
         here, there = chance(x, **of), chance(x - 1, **of)
         if x == 0:
             title = f"At the border D gives A with probability δ/2 = {here:.3g}, D′ never: the price beyond ε."
@@ -48,10 +50,6 @@ def release_curve() -> Explorer:
                 f"Distance {x}: the exact answer comes with probability {here:.3g}; the neighbour's with {there:.3g}."
             )
         ratio = "no bound: A is impossible under D′" if x == 0 else f"log-ratio {math.log(here / there):.4g}"
-        rows = [
-            [f"{v}", f"{chance(v, **of):.4g}", f"{failure(v, **of):.4g}", f"{loss[v - 1]:.4f}" if v else "no bound"]
-            for v in (0, 1, 2, 5, 10, 15, 20, 25, 30)
-        ]
         return Frame(
             title=title,
             readout=(
@@ -60,46 +58,39 @@ def release_curve() -> Explorer:
             ),
             marks=[
                 Area([-1.0, 0.0], [floor, floor], [delta / 2, delta / 2], "D"),
-                Rule("guarantee", y=delta / 2, label="δ/2", at=(-4.8, delta / 2 * 2.2)),
-                Rule("muted", x=min(threshold, 30.9)),
-                Text(
-                    min(threshold, 30.9) - 0.4,
-                    2.4,
-                    "T" if threshold < 30.9 else f"T = {threshold:.3g}, to the right",
-                    "muted",
-                    anchor="end",
-                ),
-                Text(-1.3, 3e-13, "f = B", "muted", anchor="end"),
-                Text(0.6, 3e-13, "f = A", "muted"),
+                Rule("guarantee", y=delta / 2, label=Text("δ/2", -4.8, delta / 2 * 2.2)),
+                Rule("muted", x=place, label=Text(placed, place - 0.4, 2.4, anchor="end")),
+                Text("f = B", -1.3, 3e-13, anchor="end"),
+                Text("f = A", 0.6, 3e-13),
                 Line(inside, released, "D"),
-                Points([x], [here], "D", label="D", at=(x - 0.5, min(here * 4, 3.0)), anchor="end"),
+                Points([x], [here], "D", Text("D", x - 0.5, min(here * 4, 3.0), anchor="end")),
                 Points([x - 1], [max(there, 2 * floor)], "D'"),
                 Line([x - 1, x - 1], [floor, max(there, 2 * floor)], "D'"),
-                Text(x - 0.6, 1.2e-11 if x > 1 else 2.5e-10, "D′" if there > 0 else "D′: 0", "D'"),
-                Rule("guarantee", y=epsilon, label="ε", at=(-4.8, epsilon + 0.08), panel=1),
-                Line(inside[1:], loss, "D", label="of the answer A", at=(1.5, epsilon + 0.08), panel=1),
-                Line(inside, failing, "muted", label="of “fail”", at=(30.5, epsilon + 0.08), anchor="end", panel=1),
-                Points([0.0], [4.25], "D", label="at the border: no bound", at=(0.8, 4.15), panel=1),
-                Points([x], [loss[x - 1] if x else 4.25], "measured", panel=1),
+                Text("D′" if there > 0 else "D′: 0", x - 0.6, 1.2e-11 if x > 1 else 2.5e-10, "D'", anchor="start"),
             ],
-            table=(["distance of D", "P(A under D)", "P(fail under D)", "loss of A against D′"], rows),
+            beside=[
+                Rule("guarantee", y=epsilon, label=Text("ε", -4.8, epsilon + 0.08)),
+                Line(inside[1:], loss, "D", Text("of the answer A", 1.5, epsilon + 0.08)),
+                Line(inside, failing, "muted", Text("of “fail”", 30.5, epsilon + 0.08)),
+                Points([0.0], [4.25], "D", Text("at the border: no bound", 0.8, 4.15)),
+                Points([x], [loss[x - 1] if x else 4.25], "measured"),
+            ],
         )
 
-    across = Axis(
-        "datasets in a row: steps from the border", low, 31, ticks=[(v, f"{v}") for v in (0, 5, 10, 15, 20, 25, 30)]
-    )
-    powers = [(1.0, "1"), (1e-3, "10⁻³"), (1e-6, "10⁻⁶"), (1e-9, "10⁻⁹"), (1e-12, "10⁻¹²")]
+    distances = [0, 1, 2, 3, 4, 5, 7, 9, 11, 12, 15, 18, 20, 25, 30]
+    slacks = {"0.01": "δ = 0.01", "1e-5": "δ = 10⁻⁵", "1e-8": "δ = 10⁻⁸"}
     return Explorer(
         "release-curve",
-        draw=draw,
-        controls=[
-            Range("epsilon", "ε", [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0], 1.0, "{:.3g}", "log"),
-            Range("x", "distance of D", [0, 1, 2, 3, 4, 5, 7, 9, 11, 12, 15, 18, 20, 25, 30], 1, "{:d}"),
-            Switch("slack", "δ", {"0.01": "δ = 0.01", "1e-5": "δ = 10⁻⁵", "1e-8": "δ = 10⁻⁸"}, "1e-5"),
+        draw,
+        [
+            Range("epsilon", "ε", [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0], 1.0, scale="log"),
+            Range("x", "distance of D", distances, 1, "How many votes may change while the answer stays.", "{:d}"),
+            Switch("slack", "δ", slacks, "1e-5", "The probability that may lie beyond ε."),
         ],
-        axes=[
-            Axes(across, Axis("P(release the answer A)", floor, 10.0, "log", ticks=powers)),
-            Axes(across, Axis("privacy loss between D and D′", 0.0, 4.6)),
+        x=Axis("datasets in a row: steps from the border", low, 31, ticks=(0, 5, 10, 15, 20, 25, 30)),
+        y=[
+            Axis("P(release the answer A)", floor, 10.0, "log", ticks=(1, 1e-3, 1e-6, 1e-9, 1e-12)),
+            Axis("privacy loss between D and D′", 0.0, 4.6),
         ],
     )
 
@@ -116,11 +107,6 @@ def models_needed() -> Explorer:
         cheaper = [sampling_plan_chernoff(epsilon=float(e), delta=delta, n=n) for e in grid]
         size = printed.q * n
         wasted = overuse_probability(n=n, q=cheap.q, n_models=cheap.n_models)
-        rows = []
-        for e in (0.1, 0.3, 1.0, 3.0, 10.0):
-            plan = sampling_plan(epsilon=e, delta=delta, n=n)
-            fewer = sampling_plan_chernoff(epsilon=e, delta=delta, n=n)
-            rows.append([f"{e:g}", f"{plan.q:.4g}", f"{plan.q * n:,.0f}", f"{plan.n_models:,}", f"{fewer.n_models:,}"])
         return Frame(
             title=(
                 f"ε = {epsilon:.3g}, δ = {delta:.0e}: {printed.n_models:,} models, each on some {size:,.0f} records."
@@ -130,34 +116,35 @@ def models_needed() -> Explorer:
                 f"(some record is then in too many parts with probability at most {wasted:.2g})"
             ),
             marks=[
-                Line(grid, [p.n_models for p in plans], "source", label="printed (Hoeffding)", at=(0.115, 1.5e9)),
-                Line(grid, [p.n_models for p in cheaper], "guarantee", label="Chernoff", at=(0.115, 6e3)),
-                Rule("muted", y=250.0, label="250 teachers, as in PATE", at=(0.115, 45.0)),
+                Line(grid, [p.n_models for p in plans], "source", Text("printed (Hoeffding)", 0.115, 1.5e9)),
+                Line(grid, [p.n_models for p in cheaper], "guarantee", Text("Chernoff", 0.115, 6e3)),
+                Rule("muted", y=250.0, label=Text("250 teachers, as in PATE", 0.115, 45.0)),
                 Rule("muted", x=epsilon),
                 Points([epsilon], [printed.n_models], "source"),
                 Points([epsilon], [cheap.n_models], "measured"),
-                Line(grid, [p.q * n for p in plans], "D", panel=1),
-                Rule("muted", y=float(n), label="all records", at=(0.115, n * 1.5), panel=1),
-                Rule("muted", x=epsilon, panel=1),
-                Points([epsilon], [size], "D", panel=1),
             ],
-            table=(["ε", "q", "records for each model", "models, printed", "models, Chernoff"], rows),
+            beside=[
+                Line(grid, [p.q * n for p in plans], "D"),
+                Rule("muted", y=float(n), label=Text("all records", 0.115, n * 1.5)),
+                Rule("muted", x=epsilon),
+                Points([epsilon], [size], "D"),
+            ],
         )
 
     epsilons = [0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]
-    counts = [(10.0, "10"), (1e3, "10³"), (1e5, "10⁵"), (1e7, "10⁷"), (1e9, "10⁹")]
-    sizes = [(1.0, "1"), (1e2, "100"), (1e4, "10⁴"), (1e6, "10⁶")]
-    across = Axis("ε", 0.1, 10.0, "log", ticks=[(v, f"{v:g}") for v in (0.1, 0.3, 1.0, 3.0, 10.0)])
+    deltas = [1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3]
+    sizes = {"10000": "n = 10,000", "100000": "n = 100,000", "1000000": "n = 10⁶"}
     return Explorer(
         "models-needed",
-        draw=draw,
-        controls=[
-            Range("epsilon", "ε", epsilons, 1.0, "{:.3g}", "log"),
-            Range("delta", "δ", [1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3], 1e-5, "{:.0e}", "log"),
-            Switch("records", "n", {"10000": "n = 10,000", "100000": "n = 100,000", "1000000": "n = 10⁶"}, "100000"),
+        draw,
+        [
+            Range("epsilon", "ε", epsilons, 1.0, scale="log"),
+            Range("delta", "δ", deltas, 1e-5, form="{:.0e}", scale="log"),
+            Switch("records", "n", sizes, "100000", "How many records the dataset has."),
         ],
-        axes=[
-            Axes(across, Axis("number of models", 10.0, 1e11, "log", ticks=counts)),
-            Axes(across, Axis("records for each model", 1.0, 1e7, "log", ticks=sizes)),
+        x=Axis("ε", 0.1, 10.0, "log", ticks=(0.1, 0.3, 1, 3, 10)),
+        y=[
+            Axis("number of models", 10.0, 1e11, "log", ticks=(10, 1e3, 1e5, 1e7, 1e9)),
+            Axis("records for each model", 1.0, 1e7, "log", ticks=(1, 100, 1e4, 1e6)),
         ],
     )

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Axes, Axis, Frame, Line, Points, Rule
+from dpml.classroom.marks import Axis, Frame, Line, Points, Rule, Text
 
 
 class _Tail(NamedTuple):
@@ -50,27 +50,22 @@ def _some_of(k: int, tail: _Tail) -> _Tail:
 def tail_bounds() -> Explorer:
     """How far noise strays: the exact probability, and what Markov, Chebyshev and Chernoff allow."""
     grid = np.linspace(1.0, 8.0, 71)
-    tails = {"laplace": [_laplace(float(t)) for t in grid], "gaussian": [_gaussian(float(t)) for t in grid]}
+    laws = {"laplace": _laplace, "gaussian": _gaussian}
 
     def draw(t: float, k: int, noise: str) -> Frame:
-        curve = np.array([_some_of(k, tail) for tail in tails[noise]])
-        one = _laplace if noise == "laplace" else _gaussian
-        here = _some_of(k, one(t))
+        def tail(at: float) -> _Tail:
+            return _some_of(k, laws[noise](at))
+
+        def name_of(text: str, bound: float) -> Text | None:
+            # Bounds of 1 lie on top of each other and say nothing; they need no name.
+            return Text(text, 7.95, bound * 1.35) if bound < 0.7 else None
+
+        curve = np.array([tail(float(at)) for at in grid])
+        here, end = tail(t), _Tail(*curve[-1])
         name = noise.capitalize()
         who = f"A {name} noise" if k == 1 else f"The largest of {k} {name} noises"
-        rows = [
-            [f"{at:g}", *(f"{v:.3g}" if v < 1 else "1" for v in _some_of(k, one(at)))]
-            for at in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
-        ]
-        end = curve[-1]
-
-        def name_of(text: str, bound: float) -> str | None:
-            # Bounds of 1 lie on top of each other and say nothing; they need no name.
-            return text if bound < 0.7 else None
-
-        near = _some_of(k, one(3.0)).exact
         # The Gaussian curve leaves the axes early, so its name stands beside its middle.
-        label_at = (7.95, end[1] * 3) if noise == "laplace" else (6.25, 1.5 * _some_of(k, one(5.0)).chernoff)
+        beside = (7.95, end.chernoff * 3) if noise == "laplace" else (6.25, 1.5 * tail(5.0).chernoff)
         return Frame(
             title=f"{who} strays {t:.3g} standard deviation{'' if t == 1 else 's'} with probability {here.exact:.2g}; "
             + _verdict(here),
@@ -78,28 +73,33 @@ def tail_bounds() -> Explorer:
             f"{here.chebyshev:.3g} (Chebyshev), {here.markov:.3g} (Markov)",
             marks=[
                 Rule("muted", x=t),
-                Line(grid, curve[:, 3], "muted", name_of("Markov", end[3]), (7.95, end[3] * 1.35), "end"),
-                Line(grid, curve[:, 2], "muted", name_of("Chebyshev", end[2]), (7.95, end[2] * 1.35), "end"),
-                Line(grid, curve[:, 1], "muted", name_of("Chernoff", end[1]), label_at, "end"),
-                Line(grid, curve[:, 0], "guarantee", "exact", (2.95, near / 2.5), "end"),
+                Line(grid, curve[:, 3], "muted", name_of("Markov", end.markov)),
+                Line(grid, curve[:, 2], "muted", name_of("Chebyshev", end.chebyshev)),
+                Line(
+                    grid, curve[:, 1], "muted", Text("Chernoff", *beside, anchor="end") if end.chernoff < 0.7 else None
+                ),
+                Line(grid, curve[:, 0], "guarantee", Text("exact", 2.95, tail(3.0).exact / 2.5, anchor="end")),
                 Points([t, t, t], here[1:], "muted"),
                 Points([t], [here.exact], "guarantee"),
             ],
-            table=(["t", "exact", "Chernoff", "Chebyshev", "Markov"], rows),
         )
 
     return Explorer(
         "tail-bounds",
-        draw=draw,
-        controls=[
-            Range("t", "t", [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0], 5.0),
-            Range("k", "noises k", [1, 2, 3, 5, 10, 20, 50, 100], 1, form="{}", scale="log"),
-            Switch("noise", "Noise", {"laplace": "Laplace", "gaussian": "Gaussian"}, "laplace"),
+        draw,
+        [
+            Range("t", "t", np.arange(1.0, 8.1, 0.5).tolist(), 5.0, "The distance from 0, in standard deviations."),
+            Range("k", "noises k", [1, 2, 3, 5, 10, 20, 50, 100], 1, "How many noises are drawn.", "{}", "log"),
+            Switch(
+                "noise",
+                "Noise",
+                {"laplace": "Laplace", "gaussian": "Gaussian"},
+                "laplace",
+                "The law of the noise, of standard deviation 1.",
+            ),
         ],
-        axes=Axes(
-            Axis("t, in standard deviations", 1, 8, ticks=[(float(v), str(v)) for v in range(1, 9)]),
-            Axis("probability that the largest noise strays t or more", 1e-8, 1, "log"),
-        ),
+        x=Axis("t, in standard deviations", 1, 8, ticks=range(1, 9)),
+        y=Axis("probability that the largest noise strays t or more", 1e-8, 1, "log"),
     )
 
 
