@@ -1,8 +1,4 @@
-r"""The checks of the exercises of chapter 03, Amplification by subsampling: one name for each question.
-
-items 1 to 4   amplification_bounds      the bound, where it helps, its worst case, why
-items 5 to 7   amplification_settings    what the theorem covers, and what a step may cost
-item 8         amplification_mechanism   a noisy count on a Poisson sample
+r"""The checks of the exercises of chapter 03, Amplification by subsampling, in the order of its items.
 
 A mechanism M that is epsilon-DP runs on a secret random sample that holds each record with probability q: Poisson
 sampling under add/remove, or m of n records without replacement (q = m/n) under replace-one.
@@ -10,24 +6,16 @@ sampling under add/remove, or m of n records without replacement (q = m/n) under
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable
-from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
 
 from dpml import mechanisms
 from dpml.accounting import amplification
-from dpml.classroom import checks, verdict
+from dpml.classroom import checks, laws, verdict
 from dpml.classroom.checks import Mistake
-
-# ---- Checks of items of chapter 03 about the bound: its formula, its worst case, its inverse ----
-
-# .. math::
-#
-#     \varepsilon' = \log\bigl(1 + q\,(e^\varepsilon - 1)\bigr)
+from dpml.classroom.laws import Law
 
 
 def check_amplified(answer: Any) -> None:
@@ -192,104 +180,123 @@ def check_why(answer: Any) -> None:
     )
 
 
-# ---- The check of the item of chapter 03 that asks for a mechanism: a noisy count on a Poisson sample ----
-
-
 def check_subsample_and_release(answer: Any) -> None:
     """A noisy count on a Poisson sample that is epsilon-DP under add/remove, with no more noise than needed."""
-    name, epsilon, q = "subsample_and_release", 1.0, 0.1
-    scale = 1 / math.log1p(math.expm1(epsilon) / q)
 
-    def sampled(bits: Any, rng: np.random.Generator) -> float:
-        return float(np.sum(bits[rng.random(len(bits)) < q]))
+    def binomial(n: int, p: float) -> list[float]:
+        return [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
 
-    def release(bits: Any, rng: np.random.Generator, *, noise: float = scale) -> float:
-        return sampled(bits, rng) + float(rng.laplace(scale=noise))
+    def coins(bits: Any, q: float) -> Any:
+        """The probabilities of a count of 0, 1, ... if each record has a coin of its own."""
+        return binomial(int(np.sum(bits)), q)
 
-    def asks(bits: Any, rng: np.random.Generator) -> Any:
-        return answer(bits, epsilon=epsilon, q=q, rng=rng)
+    def one_coin(bits: Any, q: float) -> Any:
+        return [1 - q, *[0.0] * (int(np.sum(bits)) - 1), q] if np.any(bits) else [1.0]
 
-    # The extra record stands first and last: a sample that prefers some places shows there.
-    pairs = [
-        (np.array([1] + [0] * 19), np.zeros(19, dtype=int)),
-        (np.array([0] * 19 + [1]), np.zeros(19, dtype=int)),
-    ]
-    with redirect_stdout(io.StringIO()) as success:
-        checks.mechanism(
-            asks if callable(answer) else answer,
-            name=name,
-            reference=release,
-            neighbours=pairs,
-            epsilon=epsilon,
-            trials=4000,
-            slack=1.5,
-            mistakes=[
-                Mistake(sampled, "the count of the sample is released without noise. Sampling alone hides no one."),
-                Mistake(
-                    lambda bits, rng: np.sum(bits) + rng.laplace(scale=scale),
-                    "all records are counted, with noise that is enough for a random sample only.",
-                ),
-                Mistake(
-                    lambda bits, rng: np.sum(bits[: max(1, round(q * len(bits)))]) + rng.laplace(scale=scale),
-                    "the first records are always taken. For those people q is one, and nothing is amplified.",
-                ),
-                Mistake(
-                    lambda bits, rng: release(bits, rng, noise=q / epsilon),
-                    "the noise is for a step with epsilon/q. That rule is for small epsilon only and allows too much.",
-                ),
-                Mistake(
-                    lambda bits, rng: release(bits, rng, noise=1 / math.log1p(math.expm1(epsilon) / q**2)),
-                    "q is used twice: the epsilon of the step is amplified once, not two times.",
-                ),
-                Mistake(
-                    lambda bits, rng: release(bits, rng, noise=q * scale),
-                    "the noise is multiplied by q on top of the larger epsilon of the step: q is used twice.",
-                ),
-                Mistake(
-                    lambda bits, rng: sampled(bits, rng) / q + rng.laplace(scale=scale),
-                    "the count is scaled up before the noise is added. One record then moves it by 1/q, but the noise "
-                    "is for a move of 1.",
-                ),
-                Mistake(
-                    lambda bits, rng: release(bits, rng) / q,
-                    "the noisy count is scaled up by 1/q, and the noise with it. Return the count of the sample.",
-                ),
-                Mistake(
-                    lambda bits, rng: release(bits, rng, noise=1 / epsilon),
-                    "the noise is as large as without sampling. The step may have the larger epsilon of item 7.",
-                ),
-                Mistake(
-                    lambda bits, rng: release(bits, rng, noise=1 / math.log1p(q * math.expm1(epsilon))),
-                    "the formula is used in the wrong direction: the epsilon of the step is larger than the target.",
-                ),
-            ],
-        )
-    _require_own_coins(asks, q=q, noise=scale, name=name)
-    print(success.getvalue(), end="")
+    def exact_size(bits: Any, q: float) -> Any:
+        n, ones, size = len(bits), int(np.sum(bits)), max(1, round(q * len(bits)))
+        ways = [math.comb(ones, k) * math.comb(n - ones, size - k) if k <= size else 0 for k in range(ones + 1)]
+        return [way / math.comb(n, size) for way in ways]
 
+    def with_replacement(bits: Any, q: float) -> Any:
+        return binomial(max(1, round(q * len(bits))), float(np.mean(bits)))
 
-def _require_own_coins(run: Callable[[Any, np.random.Generator], Any], *, q: float, noise: float, name: str) -> None:
-    """The count over many ones must vary as a binomial one does, whose variance is n q (1 - q).
+    def everyone(bits: Any, q: float) -> Any:
+        return [*[0.0] * int(np.sum(bits)), 1.0]
 
-    A fixed sample, or one of a fixed size, has the variance of the noise alone, about a fortieth. With 2000 runs the
-    limits below lie more than 12 standard deviations from what a right answer gives: false alarms are out of question.
-    """
-    n, rng = 400, np.random.default_rng(20_250_117)
-    ones = np.ones(n, dtype=int)
-    counts = np.array([float(run(ones, rng)) for _ in range(2000)])
-    if counts.var() < (n * q * (1 - q) + 2 * noise**2) / 2:
-        raise checks.NotYet(
-            f"{name}: on {n} ones your counts hardly vary from run to run. The sample must not have a fixed size: "
-            "under add/remove each record needs its own coin, drawn anew in every run."
-        )
-    if not abs(counts.mean() - n * q) < n * q / 10:
-        raise checks.NotYet(
-            f"{name}: on {n} ones at q = {q:g} your mean count is {counts.mean():.3g}. Each record must be in the "
-            "sample with probability q."
-        )
+    def first_records(bits: Any, q: float) -> Any:
+        return everyone(bits[: max(1, round(q * len(bits)))], q)
 
+    def step(epsilon: float, q: float) -> float:
+        return 1 / math.log1p(math.expm1(epsilon) / q)
 
-# ---- Checks of items of chapter 03 about the setting: what the theorem covers, and what a step may cost within it ----
+    def law_of(counts: Any = coins, scale: Any = step, *, kind: Any = laws.laplace, up: Any = None) -> Any:
+        """The law of count + noise; `up` maps q to factors for the count and for the noise."""
+
+        def law(bits: Any, *, epsilon: float, q: float, noise: float = 1.0) -> Law:
+            shares = np.asarray(counts(bits, q))
+            often, wide = up(q) if up else (1.0, 1.0)
+            b = noise * wide * scale(epsilon, q)
+            possible = np.flatnonzero(shares)
+            return laws.mixture(shares[possible], [kind(often * float(k), b) for k in possible])
+
+        return law
+
+    def bare(bits: Any, *, epsilon: float, q: float, noise: float = 1.0) -> Law:
+        return laws.discrete({float(k): float(p) for k, p in enumerate(coins(bits, q))})
+
+    def given(bits: list[int], q: float, epsilon: float) -> dict[str, Any]:
+        return {"bits": np.array(bits), "epsilon": epsilon, "q": q}
+
+    checks.law(
+        answer,
+        name="subsample_and_release",
+        law=law_of(),
+        settings=[
+            given([1] + [0] * 7, 0.25, 0.6),
+            given([0] * 7, 0.25, 0.6),
+            given([1] * 20, 0.25, 0.6),
+            given([0] * 12 + [1] * 4, 0.5, 2.0),
+            given([1] * 60, 0.1, 1.0),
+        ],
+        neighbours=[(0, 1)],
+        runs=4000,
+        wrong=[
+            Mistake(bare, "the count of the sample is released without noise. Sampling alone hides no one."),
+            Mistake(law_of(everyone), "all records are counted, with noise that is enough for a random sample only."),
+            Mistake(
+                law_of(first_records),
+                "the first records are always taken. For those people q is one, and nothing is amplified.",
+            ),
+            Mistake(
+                law_of(one_coin),
+                "one coin decides for all records together. Each needs its own, or the count of "
+                "twenty ones tells the coin.",
+            ),
+            Mistake(
+                law_of(exact_size),
+                "the sample has a fixed size. Under add/remove each record needs its own coin, drawn anew in every "
+                "run.",
+            ),
+            Mistake(
+                law_of(with_replacement),
+                "records are drawn with replacement, so one can be counted twice: one record then moves the count by "
+                "more than 1.",
+            ),
+            Mistake(
+                law_of(scale=lambda epsilon, q: q / epsilon),
+                "the noise is for a step with epsilon/q. That rule is for small epsilon only and allows too much.",
+            ),
+            Mistake(
+                law_of(scale=lambda epsilon, q: step(epsilon, q**2)),
+                "q is used twice: the epsilon of the step is amplified once, not two times.",
+            ),
+            Mistake(
+                law_of(scale=lambda epsilon, q: q * step(epsilon, q)),
+                "the noise is multiplied by q on top of the larger epsilon of the step: q is used twice.",
+            ),
+            Mistake(
+                law_of(up=lambda q: (1 / q, 1.0)),
+                "the count is scaled up before the noise is added. One record then moves it by 1/q, but the noise "
+                "is for a move of 1.",
+            ),
+            Mistake(
+                law_of(up=lambda q: (1 / q, 1 / q)),
+                "the noisy count is scaled up by 1/q, and the noise with it. Return the count of the sample.",
+            ),
+            Mistake(
+                law_of(scale=lambda epsilon, q: 1 / epsilon),
+                "the noise is as large as without sampling. The step may have the larger epsilon of item 7.",
+            ),
+            Mistake(
+                law_of(scale=lambda epsilon, q: 1 / math.log1p(q * math.expm1(epsilon))),
+                "the formula is used in the wrong direction: the epsilon of the step is larger than the target.",
+            ),
+            Mistake(
+                law_of(kind=laws.normal), "the noise is Gaussian. No Gaussian noise has delta = 0: take Laplace noise."
+            ),
+        ],
+    )
 
 
 def check_all_sampled(answer: Any) -> None:
