@@ -1,4 +1,4 @@
-"""After a cell of a chapter, the numbers that tests/chapters/<slug>.py has for it, in the same kernel."""
+"""After a cell of a chapter come its numbers, from tests/chapters/<slug>.py."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 from nbformat.v4 import new_code_cell
 from nbval.plugin import IPyNbCell
 
-NUMBERS = Path(__file__).resolve().parents[1] / "tests" / "chapters"
+HERE = Path(__file__).resolve().parent
+NUMBERS = HERE.parent / "tests" / "chapters"
 
 
 def pytest_collection_modifyitems(items):
@@ -14,26 +15,23 @@ def pytest_collection_modifyitems(items):
 
 
 def numbers_after(item):
-    """Yield one more cell for nbval when the file of the chapter has a function for this one."""
-    if (
-        not isinstance(item, IPyNbCell)
-        or item.path.parent != Path(__file__).parent
-    ):
+    """Yield one more cell, for the same kernel, if there is a function for it.
+
+    01-promise-08 is followed by the function cell_08 of promise.py.
+    """
+    if not isinstance(item, IPyNbCell) or item.path.resolve().parent != HERE:
         return
-    number, slug = item.path.stem.split("_", 1)
-    function = item.cell["id"].replace(
-        f"{number}-{slug.replace('_', '-')}-", "cell_"
-    )
-    file = NUMBERS / f"{slug}.py"
-    if file.is_file() and f"def {function}(" in file.read_text(
-        encoding="utf-8"
-    ):
-        paths = [str(path) for path in (NUMBERS / "verify.py", file, item.path)]
-        call = f"__import__('runpy').run_path({paths[0]!r})['verify']({paths[1]!r}, {paths[2]!r}, {function!r}, globals())"
+    file = NUMBERS / f"{item.path.stem.split('_', 1)[1]}.py"
+    prefix = item.path.stem.replace("_", "-") + "-"
+    function = item.cell["id"].replace(prefix, "cell_")
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if f"def {function}(" in text:
+        verify = f"__import__('runpy').run_path({str(NUMBERS / 'verify.py')!r})"
+        about = f"{str(file)!r}, {str(item.path)!r}, {function!r}, globals()"
         yield IPyNbCell.from_parent(
             item.parent,
             name=f"numbers of {item.cell['id']}",
             cell_num=item.cell_num,
-            cell=new_code_cell(call),
+            cell=new_code_cell(f"{verify}['verify']({about})"),
             options=defaultdict(bool),
         )
