@@ -40,7 +40,7 @@ _LOOKS = (8, 1)  # an eighth of the runs, then all: most wrong answers show in t
 _CELLS = 64
 _JOINT = 100  # so many combinations of labels are counted as one
 _FACTORS = (0.25, 0.4, 0.6, 0.75, 0.85, 1.25, 1.5, 2.0, 4.0)  # of the noise: what is tested against
-_ROUGH = tuple(2.0 ** (k / 2) for k in range(-8, 9))  # and what is tried for a diagnosis
+_ROUGH = tuple(2.0 ** (0.75 * k) for k in range(-5, 6))  # and what is tried for a diagnosis
 _SEED = 20_250_117
 
 
@@ -52,6 +52,7 @@ class _Seen(NamedTuple):
     where: list[laws.Cells]  # of each coordinate
     places: NDArray[np.int64]  # runs x coordinates: the cell of each output
     counts: NDArray[np.int64]  # coordinates x cells
+    known: dict[tuple[int, float], NDArray[np.float64]]  # the shares of laws and factors that were asked for
 
 
 def law(
@@ -95,12 +96,13 @@ def law(
     for setting, here in zip(given, right, strict=True):
         require_own_rng(f, setting, form=here, name=name)
     outputs: list[list[Any]] = [[] for _ in given]
+    known: list[dict[Any, Any]] = [{} for _ in given]
     for look in _LOOKS:
         for mine, setting, here in zip(outputs, given, right, strict=True):
             size = 1 if isinstance(here, Law) else len(here)
             enough = min(runs, max(400, 8 * runs // size)) // look
             mine += draw(f, setting, form=here, runs=enough - len(mine), rng=rng, name=name)
-        seen = [_seen(*one, within=within) for one in zip(given, outputs, right, strict=True)]
+        seen = [_seen(*one, within=within) for one in zip(given, outputs, right, known, strict=True)]
         if all(_refuted(seen, one, mistakes) for one in (law, *also)) and (look == 1 or _clear(seen, mistakes)):
             raise NotYet(f"{name} {_finding(seen, law, neighbours)} {_diagnosis(seen, law, mistakes)}".rstrip())
     passed(
@@ -131,7 +133,14 @@ def _few_labels(found: Law | Sequence[Law]) -> bool:
     return math.prod(len(part.outcomes) if part.outcomes else math.inf for part in parts) <= _JOINT
 
 
-def _seen(setting: Setting, outputs: list[Any], right: Law | Sequence[Law], *, within: tuple[float, float]) -> _Seen:
+def _seen(
+    setting: Setting,
+    outputs: list[Any],
+    right: Law | Sequence[Law],
+    known: dict[Any, Any],
+    *,
+    within: tuple[float, float],
+) -> _Seen:
     parts = _parts(right, joint=_few_labels(right))
     known = {id(part): laws.cells(part, number=_CELLS, within=within) for part in {id(p): p for p in parts}.values()}
     where = [known[id(part)] for part in parts]
@@ -139,11 +148,17 @@ def _seen(setting: Setting, outputs: list[Any], right: Law | Sequence[Law], *, w
     places = [laws.places(column, cells) for column, cells in zip(columns, where, strict=True)]
     width = 1 + max(map(len, where))
     counts = np.array([np.bincount(place, minlength=width) for place in places])
-    return _Seen(setting, outputs, where, np.array(places).T, counts)
+    return _Seen(setting, outputs, where, np.array(places).T, counts, known)
 
 
 def _shares(seen: _Seen, law: Laws, noise: float = 1.0) -> NDArray[np.float64]:
     """The probability of each cell of each coordinate under a law; 0 for a law of another form."""
+    if (id(law), noise) not in seen.known:
+        seen.known[id(law), noise] = _shares_of(seen, law, noise)
+    return seen.known[id(law), noise]
+
+
+def _shares_of(seen: _Seen, law: Laws, noise: float) -> NDArray[np.float64]:
     parts = _parts(_given(law, seen.setting, noise), joint=len(seen.where) == 1)
     if len(parts) != len(seen.where):
         return np.zeros(seen.counts.shape)
@@ -327,7 +342,7 @@ def _best(seen: list[_Seen], law: Laws, start: float, grid: Sequence[float]) -> 
 
 
 def _refined(seen: list[_Seen], law: Laws, factor: float) -> float:
-    for step in (1.19, 1.045, 1.011):
+    for step in (1.35, 1.11, 1.03, 1.01):
         factor, _ = _best(seen, law, factor, (1.0, step, 1 / step, math.sqrt(step), 1 / math.sqrt(step)))
     return factor
 
