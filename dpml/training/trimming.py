@@ -130,13 +130,15 @@ def tsgd_ptr(
 
     def decide(norms: Tensor, *, ids: Tensor, state: State, generator: torch.Generator) -> Decision:
         now, step, most = cast("tuple[Any, int, int]", (state["trim"], state["change"], state["most"]))
-        margin = _number((now - (norms > bound).sum()).clamp(min=0).double())
-        passed = margin + _number(_laplace(scale, norms.device, generator)) > level
-        yes, dropped = passed + 0.0 * margin, now * passed  # the first in double precision, on a device too
+        gap = now - (_local(norms) > bound).sum()
+        margin = gap * (gap > 0)
+        noisy = margin + _laplace(scale, norms.device, generator)
+        passed = noisy > level
+        yes, dropped = passed + 0.0 * noisy, now * passed  # the first in double precision, in a tensor too
         weights = _trimmed(norms, trim=dropped, ids=ids, clip_norm=clip_norm)
         left = _within(dropped, len(norms)) / max(1, len(norms))
         moved = _within(move(now, passed=passed, change=step, most=most), most)
-        log = {"passed": yes, "trim": now * 1.0, "trimmed": left, "margin": margin}
+        log = {"passed": yes, "trim": 1.0 * now, "trimmed": left, "margin": 1.0 * margin}
         return Decision(weights, sigma * (bound * yes + clip_norm * (1.0 - yes)), {**state, "trim": moved}, log)
 
     def start(sampling: Sampler, n: int) -> State:
@@ -219,27 +221,36 @@ def kept(norms: Tensor, *, trim: Count, ids: Tensor) -> Tensor:
     if isinstance(trim, Tensor):
         if trim.dim() != 0 or trim.dtype not in _INTEGERS:
             raise ValueError(f"trim must be an integer >= 0 or an integer tensor without dimensions, got {_came(trim)}")
+        trim = _local(trim)
     else:
         trim = arguments.integer("trim", trim, 0)
-    stays: Tensor = places(norms, ids=ids) < len(norms) - trim
+    stays: Tensor = torch.as_tensor(places(_local(norms), ids=_local(ids)) < len(norms) - trim)
     return stays
 
 
-def _trimmed(norms: Tensor, *, trim: Count, ids: Tensor, clip_norm: float) -> Tensor:
+def _trimmed(norms: Tensor, *, trim: Any, ids: Tensor, clip_norm: float) -> Tensor:
     """The weights of the clipped gradients, 0 for the longest, in single precision at least."""
-    keep = kept(norms, trim=trim, ids=ids)
     norms = norms.detach().to(torch.promote_types(norms.dtype, torch.float32))
-    return clip(norms, clip_norm=clip_norm).masked_fill_(~keep, 0.0)
+    weights: Tensor = clip(norms, clip_norm=clip_norm)
+    if isinstance(trim, Tensor) or trim > 0:
+        _local(weights)[places(_local(norms), ids=_local(ids)) >= len(norms) - trim] = 0.0  # in place
+    return weights
 
 
-def _laplace(scale: float, device: torch.device, generator: torch.Generator) -> Tensor:
-    coin = torch.rand((), generator=generator, device=device, dtype=torch.float64) - 0.5
-    return coin.sign() * (-2.0 * coin.abs()).log1p() * -scale
+def _laplace(scale: float, device: torch.device, generator: torch.Generator) -> Any:
+    """Laplace noise, from one coin."""
+    coin = _local(torch.rand((), generator=generator, device=device, dtype=torch.float64)) - 0.5
+    if isinstance(coin, Tensor):
+        return coin.sign() * (-2.0 * coin.abs()).clamp(min=2.0**-53 - 1.0).log1p() * -scale
+    return -math.copysign(scale, coin) * math.log1p(max(-2.0 * abs(coin), 2.0**-53 - 1.0))
 
 
-def _number(value: Tensor) -> Any:
-    """On the CPU a Python number, with which a decision costs a tenth; elsewhere it stays, and nothing waits for it."""
-    return value.item() if value.device.type == "cpu" else value
+def _local(values: Tensor) -> Any:
+    """On the CPU an array of NumPy, with which a decision costs a tenth; elsewhere they stay, and nothing waits."""
+    if values.device.type != "cpu":
+        return values
+    values = values.detach().resolve_neg()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # bfloat16: unknown to NumPy
 
 
 def _within(value: Any, most: int) -> Any:

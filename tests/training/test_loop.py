@@ -333,7 +333,7 @@ def test_no_step_waits_for_the_device(mechanism, monkeypatch):
         counts.append(waits.count)
 
     monkeypatch.setattr(loop._Training, "step", counting)
-    monkeypatch.setattr(trimming, "_number", lambda value: value)
+    monkeypatch.setattr(trimming, "_local", lambda values: values)
     train(network(), *data(), mechanism=mechanism, micro_batch=8, steps=5)
     assert counts == [0] * 5
 

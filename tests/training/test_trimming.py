@@ -260,7 +260,7 @@ def test_numbers_and_tensors_decide_alike(dtype, monkeypatch):
         return [decided(one, norms, **more) for (one, norms, _), more in zip(cases, given, strict=True)]
 
     numbers = all_decided()
-    monkeypatch.setattr(trimming, "_number", lambda value: value)  # as on a GPU: nothing becomes a number of Python
+    monkeypatch.setattr(trimming, "_local", lambda values: values)  # as on a GPU: nothing becomes a number of Python
     passed = 0.0
     for one, other in zip(numbers, all_decided(), strict=True):
         torch.testing.assert_close(one[0], other[0], rtol=0.0, atol=0.0, equal_nan=True)
