@@ -202,22 +202,21 @@ def test_broken_variants_are_above_the_promise(broken, settings, least):
 # ---- the callback ----
 
 
+def ask(records, *, train, n_models=None, rng=None, **changed):
+    """M_samp at the budget of this file."""
+    usual = {"epsilon": EPSILON, "delta": DELTA, "n": np.size(records), "classes": 2}
+    rng = np.random.default_rng(0) if rng is None else rng
+    return stability.m_samp(records, **{**usual, **changed}, train=train, rng=rng, n_models=n_models)
+
+
 def majority_of_parts(records, members):
     """One answer a model: is the mean of its part above one half?"""
     return (2 * (members @ records) > members.sum(axis=1)).astype(int)
 
 
 def votes(train, *, records=(0, 1, 1, 1), classes=2, q=0.5, n_models=100, chunk=32):
-    return m_samp.subsample_votes(
-        np.array(records),
-        n=len(records),
-        classes=classes,
-        q=q,
-        n_models=n_models,
-        train=train,
-        rng=np.random.default_rng(0),
-        chunk=chunk,
-    )
+    sizes = {"n": len(records), "classes": classes, "q": q, "n_models": n_models, "chunk": chunk}
+    return m_samp.subsample_votes(np.array(records), train=train, rng=np.random.default_rng(0), **sizes)
 
 
 def test_every_record_is_in_each_part_with_probability_q():
@@ -295,9 +294,7 @@ def test_a_callback_that_misbehaves_is_refused_before_any_noise_is_drawn(train, 
 
     rng = Watched(np.random.PCG64(0))
     with pytest.raises(ValueError, match=message):
-        stability.m_samp(
-            np.zeros(8), epsilon=EPSILON, delta=DELTA, n=8, classes=2, train=train, rng=rng, n_models=128, chunk=64
-        )
+        ask(np.zeros(8), train=train, rng=rng, n_models=128, chunk=64)
     assert Watched.noise == 0
 
 
@@ -317,39 +314,20 @@ def test_bad_input_is_refused_before_training(changed, message):
     def train(records, members):
         raise AssertionError("no model should be trained")
 
-    usual = {"data": np.zeros(8), "epsilon": EPSILON, "delta": DELTA, "n": 8, "classes": 2, "train": train}
-    settings = {**usual, "rng": np.random.default_rng(0), "n_models": 128, **changed}
+    settings = {"data": np.zeros(8), "n": 8, "n_models": 128, **changed}
     with pytest.raises(ValueError, match=message):
-        stability.m_samp(settings.pop("data"), **settings)
+        ask(settings.pop("data"), train=train, **settings)
 
 
 def test_a_record_in_too_many_parts_is_a_failure():
     """q n_T = 1 and 5000 records: some record is in three parts or more, but for probability e^-390."""
     q, models = m_samp.sampling_plan(epsilon=EPSILON, delta=DELTA, n=5000).q, 28
     assert m_samp.overuse_probability(n=5000, q=q, n_models=models) == pytest.approx(1.0)
-    answer = stability.m_samp(
-        np.ones(5000),
-        epsilon=EPSILON,
-        delta=DELTA,
-        n=5000,
-        classes=2,
-        train=majority_of_parts,
-        rng=np.random.default_rng(0),
-        n_models=models,
-    )
-    assert answer == m_stab.FAIL
+    assert ask(np.ones(5000), train=majority_of_parts, n_models=models) == m_stab.FAIL
 
 
 def test_unanimous_models_are_released():
-    answer = stability.m_samp(
-        np.ones(200),
-        epsilon=EPSILON,
-        delta=DELTA,
-        n=200,
-        classes=2,
-        train=majority_of_parts,
-        rng=np.random.default_rng(0),
-    )
+    answer = ask(np.ones(200), train=majority_of_parts)
     assert np.ndim(answer) == 0
     assert answer == 1  # all votes equal: the scaled distance is 5.9, a failure has probability 1e-18
 
@@ -405,17 +383,7 @@ def test_predicted_and_measured_release_rates_agree(images):
     assert abs(outcomes.sum() - runs * predicted.sum()) <= 6 * spread
 
     # a new run of the whole mechanism, with new parts and new noise, against the prediction from the first one's votes
-    answers = stability.m_samp(
-        pixels,
-        epsilon=EPSILON,
-        delta=DELTA,
-        n=n,
-        classes=2,
-        train=train,
-        rng=np.random.default_rng(3),
-        n_models=plan.n_models,
-        chunk=128,
-    )
+    answers = ask(pixels, train=train, rng=np.random.default_rng(3), n_models=plan.n_models, chunk=128)
     agreement = found.counts.max(axis=1) / plan.n_models
     again = [
         m_samp.m_samp_release_probability(agreement=a, epsilon=EPSILON, delta=DELTA, **settings) for a in agreement
