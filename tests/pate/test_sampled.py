@@ -204,7 +204,7 @@ def test_broken_variants_are_above_the_promise(broken, settings, least):
 
 def ask(records, *, train, n_models=None, rng=None, **changed):
     """M_samp at the budget of this file."""
-    usual = {"epsilon": EPSILON, "delta": DELTA, "n": np.size(records), "classes": 2}
+    usual = {"epsilon": EPSILON, "delta": DELTA, "n": len(np.atleast_1d(records)), "classes": 2}
     rng = np.random.default_rng(0) if rng is None else rng
     return stability.m_samp(records, **{**usual, **changed}, train=train, rng=rng, n_models=n_models)
 

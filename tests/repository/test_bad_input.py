@@ -328,6 +328,11 @@ BAD_COUNTS = [3, [], [3], [[3], [4]], [[[1, 2]]], [3, -1], [3.5, 1], [True, 2]]
         ("exact_subsampled_rdp", "order", 1e6 + 1),
         ("exact_subsampled_rdp", "order", 2e4 + 0.5),
         ("black_box_upper", "order", 2.0),
+        ("propose_test_release", "tau", 1.0),  # the bound itself: nothing to test
+        ("propose_test_release", "margin", 2.5),
+        ("propose_test_release", "delta0", 0.5000001),
+        ("propose_test_release", "scale", 1e308),
+        ("propose_test_release", "f2", [0.0, 0.0]),
         ("delta_cases", "sigma", 0.01),
         ("single_epsilon", "delta", 1e-300),
         ("ptr.privacy.epsilon_bounds", "q", 1.5),
