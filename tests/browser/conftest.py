@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from .looking import DESKTOP, FLAGS, ROOT, SITE, SOURCES, Visit, look_at, newest
+from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, Visit, look_at, newest
 
 
 def missing(what: str) -> NoReturn:
@@ -93,8 +93,8 @@ def browser() -> Iterator[Any]:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
         driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_program))
-        driver.set_page_load_timeout(60)
-        driver.set_script_timeout(30)
+        driver.set_page_load_timeout(HANGS)
+        driver.set_script_timeout(HANGS)
         try:
             yield driver
         finally:

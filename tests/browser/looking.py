@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 SOURCES = [ROOT / name for name in ("_config.yml", "_toc.yml", "book", "dpml", "experiments", "notebooks")]
 PHONE, DESKTOP = (390, 844), (1280, 900)
+HANGS = 600  # seconds after which a page is taken to hang, also on a slow machine
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -76,7 +77,7 @@ still.textContent = '* { transition: none !important; }';
 document.head.append(still);
 const started = performance.now();
 (function wait() {
-  const ready = document.documentElement.dataset.theme === scheme || performance.now() - started > 2000;
+  const ready = document.documentElement.dataset.theme === scheme || performance.now() - started > 300000;
   requestAnimationFrame(() => (ready ? requestAnimationFrame(() => done()) : wait()));
 })();
 """
@@ -92,7 +93,7 @@ const started = performance.now();
     (wanted ? MathJax.startup.promise : Promise.resolve())
       .then(() => document.fonts.ready)
       .then(() => requestAnimationFrame(() => requestAnimationFrame(() => done(true))));
-  else if (performance.now() - started > 20000) done(false);
+  else if (performance.now() - started > 300000) done(false);
   else setTimeout(wait, 20);
 })();
 """

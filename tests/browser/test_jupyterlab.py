@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from .looking import ROOT
+from .looking import HANGS, ROOT
 
 NOTEBOOK = {
     "nbformat": 4,
@@ -47,7 +47,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def wait_for(what: str, condition: Any, seconds: float = 150) -> Any:
+def wait_for(what: str, condition: Any, seconds: float = HANGS) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
@@ -81,7 +81,7 @@ def lab(tmp_path: Path) -> Iterator[str]:
 
     def answers() -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=2):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=HANGS):
                 return True
         except OSError:
             assert server.poll() is None, (tmp_path / "lab.log").read_text(encoding="utf-8")[-2000:]
@@ -92,7 +92,7 @@ def lab(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/lab/tree/explorer.ipynb?reset"
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(HANGS)
         log.close()
 
 

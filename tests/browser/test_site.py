@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from .looking import ROOT, Visit, pages
+from .looking import HANGS, ROOT, Visit, pages
 
 PAGES = [*pages(), "genindex.html", "search.html"]
 OF_BOOK = pages()
@@ -144,7 +144,7 @@ def test_the_search_finds_a_page_without_a_server_of_its_own(browser: Any, addre
     """The index is a file of the site; the words are looked up in the browser."""
     found = "return Array.from(document.querySelectorAll('#search-results li a'), (a) => a.getAttribute('href'))"
     browser.get(f"{address}/search.html?q=laplace")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HANGS
     links: list[str] = []
     while not any(link.startswith("notebooks/01_promise.html") for link in links):
         assert time.monotonic() < deadline, links

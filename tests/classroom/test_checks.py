@@ -500,7 +500,7 @@ def test_a_failing_check_shows_only_its_message_in_a_real_kernel() -> None:
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     client = nbclient.NotebookClient(
-        notebook, kernel_name="python3", allow_errors=True, timeout=60, resources={"metadata": {"path": str(ROOT)}}
+        notebook, kernel_name="python3", allow_errors=True, timeout=600, resources={"metadata": {"path": str(ROOT)}}
     )
     client.execute()
     first, failed, passed, raised = (cell.outputs for cell in notebook.cells)

@@ -12,7 +12,7 @@ import pytest
 EXERCISES = sorted((Path(__file__).parents[2] / "notebooks" / "exercises").glob("*.ipynb"))
 CONFIG = """c = get_config()
 c.CourseDirectory.course_id = "dpml"
-c.ExecutePreprocessor.timeout = 120
+c.ExecutePreprocessor.timeout = 600
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError('write your answer here')"}
 """
 
