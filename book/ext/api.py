@@ -36,7 +36,7 @@ NOT_SHOWN += (
     "dpml.accounting.quadrature",
     "dpml.accounting.subsampled_gaussian",
 )  # and parts of the accountants that no reader calls
-NOT_SHOWN += tuple(f"dpml.accounting.pld.{part}" for part in ("lattice", "contour", "pairs", "normal", "limits"))
+NOT_SHOWN += tuple(f"dpml.accounting.pld.{part}" for part in ("lattice", "contour", "pairs", "limits"))
 NOT_SHOWN += ("dpml.accounting.pld.calibration",)
 
 

@@ -121,7 +121,7 @@ def basic(*, epsilon: float, delta: float, k: int, adjacency: str = "as the mech
     is that of the mechanisms; name it as `adjacency`, and the result carries the name.
 
     Raises:
-        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], k not an integer >= 1, adjacency not in
+        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], k not an integer in [1, 2^53], adjacency not in
             `ADJACENCIES`, or k epsilon exceeds the range of floats.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Theorem 3.16; for mechanisms
@@ -129,9 +129,9 @@ def basic(*, epsilon: float, delta: float, k: int, adjacency: str = "as the mech
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.probability("delta", delta)
-    k = arguments.integer("k", k, 1)
+    k = arguments.integer("k", k, 1, 2**53)
     arguments.choice("adjacency", adjacency, ADJACENCIES)
-    return _labelled(_product("k", k, epsilon), min(1.0, _times(k, delta)), adjacency)
+    return _labelled(_product("k", k, epsilon), min(1.0, k * delta), adjacency)
 
 
 def basic_heterogeneous(guarantees: Iterable[Guarantee]) -> Guarantee:
@@ -193,7 +193,7 @@ def group_privacy(*, epsilon: float, delta: float, size: int) -> Guarantee:
     1 is reported as 1.
 
     Raises:
-        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], size not an integer >= 1, or size times
+        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], size not an integer in [1, 2^53], or size times
             epsilon exceeds the range of floats.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Theorem 2.2 for delta = 0;
@@ -202,12 +202,12 @@ def group_privacy(*, epsilon: float, delta: float, size: int) -> Guarantee:
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.probability("delta", delta)
-    size = arguments.integer("size", size, 1)
+    size = arguments.integer("size", size, 1, 2**53)
     total = _product("size", size, epsilon)
     if delta == 0.0:
         return _labelled(total, 0.0, "group")
     if total < 1e-300:  # the ratio below would be that of two subnormal numbers
-        return _labelled(total, min(1.0, _times(size, delta)), "group")
+        return _labelled(total, min(1.0, size * delta), "group")
     if total < 700.0:
         return _labelled(total, min(1.0, delta * (math.expm1(total) / math.expm1(epsilon))), "group")
     log_delta = math.log(delta) + float(numerics.log_expm1(total)) - float(numerics.log_expm1(epsilon))
@@ -329,26 +329,10 @@ def optimal_delta(*, epsilon: float, delta: float, k: int, total_epsilon: float)
     return -math.expm1(k * math.log1p(-delta) + math.log1p(-tail))
 
 
-def _times(count: int, value: float) -> float:
-    try:
-        return count * value
-    except OverflowError:  # an int beyond the range of floats, though the product may be within it
-        pass
-    from fractions import Fraction  # slow to import, and hardly ever needed
-
-    try:
-        return float(count * Fraction(value))
-    except OverflowError:
-        return math.inf
-
-
 def _product(name: str, count: int, epsilon: float) -> float:
-    total = _times(count, epsilon)
-    if math.isinf(total):
-        bits = count.bit_length()
+    if math.isinf(total := count * epsilon):
         raise ValueError(
-            f"{name} must keep {name} * epsilon within the range of floats, got epsilon = {epsilon!r} and "
-            f"an integer of {bits} bits"
+            f"{name} must keep {name} * epsilon within the range of floats, got {count} at epsilon = {epsilon!r}"
         )
     return total
 

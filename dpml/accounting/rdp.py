@@ -42,20 +42,12 @@ attains R at all orders up to a. Proof: let P and Q be the outputs with and with
 records. On a sample they are $(1-q)Q + qP$ and Q; expand $E_Q[(1 - q + q P/Q)^a]$ by the binomial theorem and use
 $E_Q[(P/Q)^l] = e^{(l-1)R(l)}$.
 
-Theorem (without replacement, replace-one; Wang, Balle and Kasiviswanathan 2019). M on a uniformly random set of
-m = q n of the n records has divergence at most
-
-.. math::
-
-    \frac{1}{a-1} \log\Bigl[ 1 + q^2 \binom a2 \min\bigl(4 (e^{R(2)} - 1), 2 e^{R(2)}\bigr)
-    + 2 \sum_{j=3}^a q^j \binom aj e^{(j-1) R(j)} \Bigr] .
-
-Both are at most R(a) as well, which is returned where it is smaller: on a sample the outputs are mixtures, with the
+It is at most R(a) as well, which is returned where it is smaller: on a sample the outputs are mixtures, with the
 same weights, of outputs on neighbours and of equal outputs, and the divergence of mixtures is at most the largest one
-among the parts. The two theorems are cited, not proved here; the tests compare them with exact values.
+among the parts. The theorem is cited, not proved here; the tests compare it with exact values.
 
 The Gaussian curves hold for the noise multiplier sigma (sensitivity 1) and for whichever neighbours the sensitivity
-was computed; all that is subsampled here is add/remove with Poisson sampling, but for `without_replacement_upper`.
+was computed; all that is subsampled here is add/remove with Poisson sampling.
 """
 
 from __future__ import annotations
@@ -72,7 +64,7 @@ from dpml import arguments, numerics
 from dpml.accounting import orders
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.quadrature import Nodes, exp_excess
-from dpml.accounting.subsampled_gaussian import log_moments, refuse_overflow, without_accounting
+from dpml.accounting.subsampled_gaussian import after_each, log_moments, refuse_overflow, without_accounting
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -88,7 +80,6 @@ __all__ = [
     "poisson_subsampled_upper",
     "randomized_response",
     "subsampled_gaussian",
-    "without_replacement_upper",
 ]
 
 _LARGE = 600.0  # beyond this exponents are not formed
@@ -219,23 +210,15 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
     q = arguments.probability("q", q)
     sigma = arguments.real("sigma", sigma, 0.0)
     delta = arguments.probability("delta", delta)
-    counts = arguments.array("steps", steps, low=0.0, high=2.0**53)
-    if (counts != np.floor(counts)).any():
-        raise ValueError("steps must be an array of integers in [0, 2^53], got fractions")
-    result = np.zeros(counts.shape)
-    if sigma == 0.0 or q == 0.0 or delta == 0.0:
-        flat = [without_accounting(q, sigma, int(t), delta) for t in counts.reshape(-1)]
-        return np.array(flat, dtype=np.float64).reshape(counts.shape)[()]
-    some = counts > 0.0
-    if some.any():
-        slack, used = -math.log(delta), counts[some]
-        if used.min() == used.max():
-            result[some] = _best(q, sigma, float(used.max()), slack)[0]
-            return _finite(result, "sigma", sigma)
-        guesses = tuple(orders.guess(q, sigma, float(t), slack) for t in (used.max(), used.min()))
+
+    def others(counts: list[int]) -> dict[int, float]:
+        slack, used = -math.log(delta), np.array(counts, dtype=np.float64)
+        first, last = (orders.guess(q, sigma, float(t), slack) for t in (used[-1], used[0]))
         with np.errstate(over="ignore"):
-            result[some] = orders.curve(_moments(q, sigma), used, slack, guesses=(guesses[0], guesses[1]))
-    return _finite(result, "sigma", sigma)
+            found = orders.curve(_moments(q, sigma), used, slack, guesses=(first, last))
+        return dict(zip(counts, _finite(found, "sigma", sigma).tolist(), strict=True))
+
+    return after_each(steps, lambda count: without_accounting(q, sigma, count, delta), others, most=2.0**53)
 
 
 def conversion_classic(order: ArrayLike, *, rdp: ArrayLike, delta: float) -> NDArray[np.float64]:
@@ -297,31 +280,6 @@ def poisson_subsampled_lower(order: int, *, q: float, rdp: Callable[[int], float
     """
     order, q, curve = _curve_arguments(order, q, rdp)
     return _expansion(order, q, curve, np.ones(order - 1)) if q < 1.0 else float(curve[-1])
-
-
-def without_replacement_upper(order: int, *, q: float, rdp: Callable[[int], float]) -> float:
-    """Return an upper bound on the Rényi divergence of a mechanism on a random set of q n of the n records.
-
-    Neighbours: replace-one, for the mechanism (on the sample) and the result; for Gaussian noise the sensitivity is
-    then that of a replaced record, up to twice that of a removed one. rdp(l) is called for l = 2, ..., order and must
-    bound the mechanism's divergence at order l. 0 at q = 0, rdp(order) at q = 1.
-
-    Raises:
-        ValueError: if order is not an integer in [2, 10^6], q not in [0, 1], or rdp not a function that returns
-            numbers in [0, inf).
-
-    Source: Wang, Balle and Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant",
-    AISTATS 2019, Theorem 9, without its refinement for mechanisms of finite epsilon.
-    """
-    order, q, curve = _curve_arguments(order, q, rdp)
-    if q == 0.0:
-        return 0.0
-    sizes = np.arange(2.0, order + 1.0)
-    logs = _log_binomial(order, sizes) + sizes * math.log(q) + math.log(2.0) + (sizes - 1.0) * curve
-    with np.errstate(divide="ignore"):
-        quadratic = math.log(4.0) + float(numerics.log_expm1(curve[0]))
-    logs[0] += min(0.0, quadratic - (math.log(2.0) + curve[0]))
-    return min(float(curve[-1]), _log1p_sum(logs) / (order - 1))
 
 
 def _best(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tuple[float, float]:

@@ -30,16 +30,17 @@ Where u is small the terms are of the order of u^2, whose peak is at $2/\sigma$:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpml import numerics
+from dpml import arguments, numerics
 from dpml.accounting import quadrature
 from dpml.accounting.quadrature import LARGE, Nodes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Array = NDArray[np.float64]
 
@@ -127,6 +128,27 @@ def chance_drawn(q: float, steps: int) -> float:
     if q == 1.0 or steps < 2:
         return q * min(steps, 1)
     return min(1.0, -math.expm1(steps * math.log1p(-q)) * (1.0 + 2.0**-50))
+
+
+def after_each(
+    steps: ArrayLike,
+    known: Callable[[int], float | None],
+    others: Callable[[list[int]], dict[int, float]],
+    *,
+    most: float = 1e9,
+) -> Array:
+    """Epsilon after each number of steps in an array, in its shape: the `known` ones, and all `others` at once.
+
+    Raises:
+        ValueError: if steps is not an array of whole numbers in [0, most].
+    """
+    counts = arguments.array("steps", steps, low=0.0, high=most)
+    if (counts != np.floor(counts)).any():
+        raise ValueError(f"steps must be an array of whole numbers in [0, {most:g}], got an element that is not whole")
+    found = {count: known(count) for count in np.unique(counts).astype(int).tolist()}
+    left = [count for count, value in found.items() if value is None]
+    found |= others(left) if left else {}
+    return np.array([found[int(c)] for c in counts.reshape(-1)], dtype=np.float64).reshape(counts.shape)
 
 
 def refuse_overflow(value: float, sigma: float) -> float:

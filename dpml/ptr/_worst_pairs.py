@@ -31,7 +31,7 @@ import numpy as np
 from scipy import special
 
 from dpml import numerics
-from dpml.accounting.pld import normal, pairs
+from dpml.accounting.pld import pairs
 from dpml.accounting.pld.pairs import Array, Pair
 from dpml.ptr._checked import Parameters
 
@@ -54,8 +54,8 @@ def laplace_gaussian(a: float, mu: float) -> Pair:
     def cells(edges: Array) -> tuple[Array, Array]:
         v = np.concatenate([[-np.inf], edges / mu, [np.inf]])
         near, far, half = a / mu, -a / mu, mu / 2.0
-        p = 0.5 * normal.masses(v, near + half) + share * normal.masses(v, far + half)
-        q = share * normal.masses(v, near - half) + 0.5 * normal.masses(v, far - half)
+        p = 0.5 * pairs.normal_masses(v, near + half) + share * pairs.normal_masses(v, far + half)
+        q = share * pairs.normal_masses(v, near - half) + 0.5 * pairs.normal_masses(v, far - half)
         more_p, more_q = _between(edges, a, mu, log_factor, 1.1 * reach)
         return p + more_p, q + more_q
 

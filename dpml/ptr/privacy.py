@@ -38,11 +38,10 @@ from dpml.accounting import pld
 from dpml.accounting.guarantee import Bounds, Guarantee
 from dpml.accounting.pld import pairs
 from dpml.accounting.pld.lattice import bracket
-from dpml.accounting.pld.lattice.curve import ends_on_lattices
-from dpml.accounting.pld.limits import INTERVAL, after_each, agree, checked_run, losses_of
+from dpml.accounting.pld.limits import INTERVAL, agree, checked_run, losses_of
 from dpml.accounting.pld.losses import Loss
 from dpml.accounting.pld.pairs import Pair
-from dpml.accounting.subsampled_gaussian import known_epsilon
+from dpml.accounting.subsampled_gaussian import after_each, known_epsilon
 from dpml.ptr._checked import Parameters, parameters
 from dpml.ptr._worst_pairs import LEAST, upper_pair, worst_pairs
 from dpml.ptr.renyi import exact_subsampled_rdp
@@ -142,7 +141,7 @@ def epsilon_curve(
     def others(counts: list[int]) -> dict[int, float]:
         removed = _removed(upper_pair(given, max(counts) * q / delta), q)
         with losses_of(given.sigma):
-            return ends_on_lattices(removed, counts, delta, INTERVAL)
+            return bracket.ends_on_lattices(removed, counts, delta, INTERVAL)
 
     return after_each(steps, lambda count: _known(q, given, count, delta), others)
 

@@ -21,9 +21,6 @@ neighbours and is attained. Proof.
 4. Attained: let f_2 count up to one record in steps of tau and afterwards in steps of 1 (case 2, empty set against one
    record), or in steps of 1 from the start (case 1), and let f_1 count.
 
-The same sum answers what the paper announces without stating it: the divergence of two independent mechanisms on one
-sample. Their moments multiply.
-
 For real orders the moments are computed by quadrature. In case 1 they are averages of those of the subsampled Gaussian
 mechanism over the two branches.
 
@@ -45,7 +42,6 @@ Neighbours: add/remove.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -68,7 +64,6 @@ __all__ = [
     "epsilon_by_rdp_branch_in_delta",
     "exact_cases",
     "exact_subsampled_rdp",
-    "independent_pair_rdp",
 ]
 
 _SUMMED = 256  # integer orders up to here by the finite sum
@@ -135,34 +130,6 @@ def exact_cases(order: ArrayLike, *, q: float, sigma: float, tau: float, scale: 
     if not np.isfinite(first).all():
         raise ValueError(f"tau must keep the result within the range of floats, got {tau!r}")
     return Cases(first.reshape(a.shape)[()], second.reshape(a.shape)[()])
-
-
-def independent_pair_rdp(
-    order: int, *, q: float, rdp: Callable[[int], float], rdp_other: Callable[[int], float]
-) -> float:
-    """Return the Rényi divergence of two independent mechanisms that both run on the same Poisson sample.
-
-    Exact at integer orders if one pair of neighbours attains both curves at all integer orders 2, ..., order, and
-    the laws of each mechanism on it are mirror images (Gaussian, Laplace, randomized response, case 1 or 2 of
-    propose-test-release); without the latter it is a lower bound. Neighbours: add/remove. Less than the sum of the
-    two divergences on samples of their own would be an error: the sample is shared.
-
-    Raises:
-        ValueError: if order is not an integer in [2, 10^6], q not in [0, 1], or rdp or rdp_other not a function that
-            returns numbers in [0, inf).
-
-    Source: the PTR paper (Wang et al., NeurIPS 2022), end of section 4.3, which announces such a bound without stating
-    it; own derivation, at the head of this module.
-    """
-    if not callable(rdp_other):
-        raise ValueError(f"rdp_other must be a function of an integer order, got {rdp_other!r:.60}")
-    if not callable(rdp):
-        raise ValueError(f"rdp must be a function of an integer order, got {rdp!r:.60}")
-
-    def both(size: int) -> float:
-        return arguments.real("rdp", rdp(size), 0.0) + arguments.real("rdp_other", rdp_other(size), 0.0)
-
-    return poisson_subsampled_lower(order, q=q, rdp=both)
 
 
 def epsilon_by_rdp(

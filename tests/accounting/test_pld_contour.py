@@ -9,7 +9,6 @@ import pytest
 from dpml.accounting import pld
 from dpml.accounting.pld import fixed_size, pairs
 from dpml.accounting.pld.contour import ends, line, placement, transform
-from dpml.accounting.pld.contour.curve import ends_on_lines
 from dpml.accounting.pld.contour.placement import Step
 from dpml.accounting.pld.lattice import bracket
 from dpml.accounting.pld.limits import agree
@@ -216,7 +215,7 @@ def test_a_curve_is_tight_and_safe_at_every_point():
 
 
 def test_a_curve_of_lines_stops_where_there_is_none():
-    found = ends_on_lines(1e-4, 1.0, [2, 3, 100_000, 10**7], 1e-7, 1e-4)
+    found = ends.ends_on_lines(1e-4, 1.0, [2, 3, 100_000, 10**7], 1e-7, 1e-4)
     assert set(found) < {2, 3, 100_000, 10**7} and 10**7 in found
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import fft, special
 
 from dpml.accounting import pld
-from dpml.accounting.pld import fixed_size, losses, normal, pairs
+from dpml.accounting.pld import fixed_size, losses, pairs
 from dpml.accounting.pld.lattice import bracket, discretise, layout, profile
 from tests.golden import golden
 
@@ -29,7 +29,7 @@ def test_normal_masses_have_a_small_relative_error():
         (1.0, -8.0, 2),
     ]:
         points = low + width * np.arange(5)
-        found = normal.masses(points, mean)
+        found = pairs.normal_masses(points, mean)
         with mpmath.workdps(60):
             for i, mass in enumerate(found):
                 a, b = (
@@ -43,7 +43,7 @@ def test_normal_masses_have_a_small_relative_error():
 
 def test_normal_masses_tile_the_line():
     points = np.concatenate([[-np.inf], np.linspace(-9.0, 7.0, 1237), [np.inf]])
-    assert normal.masses(points, 0.7).sum() == pytest.approx(1.0, abs=1e-14)
+    assert pairs.normal_masses(points, 0.7).sum() == pytest.approx(1.0, abs=1e-14)
 
 
 def mp_sampled_masses(edges, q, sigma):
@@ -265,7 +265,7 @@ def test_a_coarse_bracket_holds_a_fine_one(seed):
     "row", GOLDEN["replace_one_pair_pld"], ids=lambda row: f"{row['gamma']:.4f}-{row['sigma']}-{row['T']}"
 )
 def test_the_real_case_of_fixed_size_sampling(row):
-    part = (losses.replaced_record(sigma=row["sigma"], q=row["gamma"]), row["T"])
+    part = losses.Loss((pairs.replaced(1.0 / row["sigma"], row["gamma"]),), "replace-one"), row["T"]
     found = losses.compose([part], delta=1e-5)
     slack = abs(row["diff"])
     assert found.lower <= row["eps_est"] + slack and row["eps_est"] - slack <= found.upper

@@ -338,41 +338,7 @@ def test_poisson_bound_holds_for_random_mechanisms():
         assert lower == pytest.approx(divergence(order, sampled, other), rel=1e-8, abs=1e-13)
 
 
-@pytest.mark.parametrize("q", [0.01, 0.2, 0.7])
-@pytest.mark.parametrize("sigma", [0.7, 2.0, 10.0])
-def test_without_replacement_covers_a_gaussian_pair(q, sigma):
-    """A record +1 replaced by -1 among zeros: sensitivity 2, and a mixture with N(0, .) in both datasets."""
-    x = np.linspace(-60.0 * sigma - 60.0, 60.0 * sigma + 60.0, 200_001)
-    density = [np.exp(-((x - c) ** 2) / (2.0 * sigma**2)) / (sigma * math.sqrt(2.0 * math.pi)) for c in (-1, 0, 1)]
-    with np.errstate(under="ignore"):
-        up = np.maximum((1.0 - q) * density[1] + q * density[2], 1e-300)
-        down = np.maximum((1.0 - q) * density[1] + q * density[0], 1e-300)
-        for order in (2, 3, 8):
-            log_terms = order * np.log(up) + (1.0 - order) * np.log(down)
-            exact = math.log(np.exp(log_terms).sum() * (x[1] - x[0])) / (order - 1)
-            upper = rdp.without_replacement_upper(order, q=q, rdp=lambda size: size * 4.0 / (2.0 * sigma**2))
-            add_remove = float(rdp.subsampled_gaussian(order, q=q, sigma=sigma))
-            assert add_remove < exact <= upper
-
-
-@pytest.mark.parametrize("q", [0.001, 0.1, 0.5, 0.99])
-def test_without_replacement_covers_randomized_response(q):
-    """Randomized response to "is x* in the sample?", where D' has another record instead of x*."""
-    for epsilon in (0.05, 1.0, 3.0):
-        truth = 1.0 / (1.0 + math.exp(-epsilon))
-        never = np.array([1.0 - truth, truth])
-        sampled = q * never[::-1] + (1.0 - q) * never
-        for order in (2, 3, 10):
-            upper = rdp.without_replacement_upper(
-                order, q=q, rdp=lambda size, e=epsilon: float(rdp.randomized_response(size, epsilon=e))
-            )
-            assert both_ways(order, sampled, never) <= upper
-            assert upper <= rdp.randomized_response(order, epsilon=epsilon)
-
-
-@pytest.mark.parametrize(
-    "bound", [rdp.poisson_subsampled_upper, rdp.poisson_subsampled_lower, rdp.without_replacement_upper]
-)
+@pytest.mark.parametrize("bound", [rdp.poisson_subsampled_upper, rdp.poisson_subsampled_lower])
 def test_sampling_bounds_at_the_ends(bound):
     def curve(order):
         return order / 8.0
@@ -389,4 +355,3 @@ def test_bounds_of_a_mechanism_that_reveals_nothing():
     for order in (2, 9):
         assert rdp.poisson_subsampled_lower(order, q=0.3, rdp=lambda size: 0.0) == 0.0
         assert rdp.poisson_subsampled_upper(order, q=0.3, rdp=lambda size: 0.0) == 0.0
-        assert rdp.without_replacement_upper(order, q=0.3, rdp=lambda size: 0.0) == 0.0

@@ -150,58 +150,6 @@ def test_the_divergence_grows_with_the_order_across_both_routes():
 # ---- the byproduct ----
 
 
-def test_an_independent_pair_is_case_2():
-    setting = {"q": 0.03, "sigma": 1.7, "tau": 0.5, "scale": 0.8, "delta0": 1e-8}
-    for order in (2, 5, 40):
-        found = renyi.independent_pair_rdp(
-            order,
-            q=0.03,
-            rdp=lambda size: float(rdp.laplace(size, scale=0.8)),
-            rdp_other=lambda size: float(rdp.gaussian(size, sigma=1.7)),
-        )
-        assert found == pytest.approx(renyi.exact_cases(order, **setting).case_2, rel=1e-12)
-
-
-def test_two_gaussian_answers_on_one_sample_are_one_gaussian_answer():
-    """N(1, s^2) twice is N(1, s^2/2) once; two samples of their own would cost less."""
-
-    def curve(size):
-        return float(rdp.gaussian(size, sigma=1.5))
-
-    for order in (2, 7, 30):
-        found = renyi.independent_pair_rdp(order, q=0.1, rdp=curve, rdp_other=curve)
-        once = rdp.subsampled_gaussian(order, q=0.1, sigma=1.5 / math.sqrt(2.0))
-        assert found == pytest.approx(once, rel=1e-11)
-        assert found > 2.0 * rdp.subsampled_gaussian(order, q=0.1, sigma=1.5)
-
-
-def test_an_independent_pair_against_brute_force():
-    """Two randomized responses on one sampled bit: four outputs, summed."""
-    q, epsilons = 0.2, (0.7, 1.9)
-    p, other = np.ones(1), np.ones(1)
-    for epsilon in epsilons:
-        truth = 1.0 / (1.0 + math.exp(-epsilon))
-        p, other = np.outer(p, [truth, 1.0 - truth]).ravel(), np.outer(other, [1.0 - truth, truth]).ravel()
-    mixed = (1.0 - q) * other + q * p
-    for order in (2, 3, 9):
-        wanted = max(
-            math.log((mixed**order * other ** (1.0 - order)).sum()),
-            math.log((other**order * mixed ** (1.0 - order)).sum()),
-        ) / (order - 1.0)
-        found = renyi.independent_pair_rdp(
-            order,
-            q=q,
-            rdp=lambda size: float(rdp.randomized_response(size, epsilon=epsilons[0])),
-            rdp_other=lambda size: float(rdp.randomized_response(size, epsilon=epsilons[1])),
-        )
-        assert found == pytest.approx(wanted, rel=1e-12)
-
-
-def test_the_second_curve_must_be_a_function():
-    with pytest.raises(ValueError, match=r"^rdp_other must be a function of an integer order, got 0\.1"):
-        renyi.independent_pair_rdp(3, q=0.1, rdp=lambda size: 0.1, rdp_other=0.1)
-
-
 # ---- the accountant ----
 
 

@@ -352,8 +352,6 @@ BAD_COUNTS = [3, [], [3], [[3], [4]], [[[1, 2]]], [3, -1], [3.5, 1], [True, 2]]
         ("poisson_subsampled_upper", "order", 1),
         ("poisson_subsampled_upper", "rdp", lambda order: math.nan),
         ("poisson_subsampled_lower", "rdp", lambda order: -1.0),
-        ("without_replacement_upper", "rdp", lambda order: "0.1"),
-        ("without_replacement_upper", "q", 1.5),
         ("fnr_lower_bound", "fpr", 1.1),
         ("gaussian_fnr", "fpr", [0.5, 1.1]),
         ("clopper_pearson", "successes", 11),

@@ -55,21 +55,18 @@ import numpy as np
 from dpml import arguments, mechanisms, numerics
 from dpml.accounting.guarantee import Bounds, Guarantee
 from dpml.accounting.pld import calibration, pairs
-from dpml.accounting.pld.contour.curve import ends_on_lines
-from dpml.accounting.pld.contour.ends import both_directions, delta_both_directions
+from dpml.accounting.pld.contour.ends import both_directions, delta_both_directions, ends_on_lines
 from dpml.accounting.pld.lattice import bracket
-from dpml.accounting.pld.lattice.curve import ends_on_lattices
 from dpml.accounting.pld.limits import (
     INTERVAL,
     LARGEST_SIGMA,
     ROUNDING,
     TOLERANCE,
-    after_each,
     agree,
     checked_run,
     losses_of,
 )
-from dpml.accounting.subsampled_gaussian import chance_drawn, known_epsilon
+from dpml.accounting.subsampled_gaussian import after_each, chance_drawn, known_epsilon
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -188,7 +185,7 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
         found = ends_on_lines(q, sigma, counts, delta, INTERVAL)
         left = [count for count in counts if count not in found]
         with losses_of(sigma):
-            return found | (ends_on_lattices(_removed(q, sigma), left, delta, INTERVAL) if left else {})
+            return found | (bracket.ends_on_lattices(_removed(q, sigma), left, delta, INTERVAL) if left else {})
 
     return after_each(steps, lambda count: _closed_form(q, sigma, count, delta), others)
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from dpml import arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 SMALLEST_DELTA = 1e-250
 """Below, the tails of the losses cannot be represented in floating point."""
@@ -67,20 +61,3 @@ def losses_of(sigma: float) -> Iterator[None]:
         yield
     except OverflowError as error:
         raise ValueError(f"sigma must be larger for this delta and number of steps, got {sigma!r}: {error}") from None
-
-
-def after_each(
-    steps: ArrayLike, known: Callable[[int], float | None], others: Callable[[list[int]], dict[int, float]]
-) -> NDArray[np.float64]:
-    """Epsilon after each number of steps in an array, in its shape: the `known` ones, and all `others` at once.
-
-    Raises:
-        ValueError: if steps is not an array of whole numbers in [0, 1e9].
-    """
-    counts = arguments.array("steps", steps, low=0.0, high=1e9)
-    if (counts != np.floor(counts)).any():
-        raise ValueError("steps must be an array of whole numbers in [0, 1e9], got an element that is not whole")
-    found = {count: known(count) for count in np.unique(counts).astype(int).tolist()}
-    left = [count for count, value in found.items() if value is None]
-    found |= others(left) if left else {}
-    return np.array([found[int(c)] for c in counts.reshape(-1)], dtype=np.float64).reshape(counts.shape)

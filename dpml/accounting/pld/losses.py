@@ -58,7 +58,6 @@ __all__ = [
     "laplace",
     "poisson",
     "randomized_response",
-    "replaced_record",
     "without_replacement",
 ]
 
@@ -180,21 +179,6 @@ def without_replacement(loss: Loss, *, q: float) -> Loss:
     pair = _unsampled(loss, "add/remove")
     q = arguments.real("q", q, 1e-9, 1.0, high_open=True)
     return Loss((pairs.without_replacement(pair, q),), "replace-one", "without replacement")
-
-
-def replaced_record(*, sigma: float, q: float) -> Loss:
-    """Return the loss of one real case of fixed-size sampling, replace-one: the record counts 1, its replacement -1.
-
-    All other records count 0. What is computed from it is a *lower* bound for the worst case.
-
-    Raises:
-        ValueError: if sigma is not in [0.1, 1e6] or q not in [1e-9, 1).
-
-    Source: own construction: the mixtures (1 - q) N(0, sigma^2) + q N(+-1, sigma^2) are the output laws.
-    """
-    sigma = arguments.real("sigma", sigma, 0.1, 1e6)
-    pair = pairs.replaced(1.0 / sigma, arguments.real("q", q, 1e-9, 1.0, high_open=True))
-    return Loss((pair,), "replace-one", "without replacement")
 
 
 def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:

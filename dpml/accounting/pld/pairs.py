@@ -8,6 +8,18 @@ For accounting a pair is known by the masses that P and Q give to sets {t < L <=
 with a relative error of at most `RELATIVE`, for any increasing edges. Three maps make new pairs from old ones:
 exchange of P and Q, Poisson sampling (P becomes (1 - q) Q + q P), and the symmetric pair of sampling without
 replacement.
+
+Masses of the normal law between consecutive points have a small *relative* error in every cell. For the cell with
+centre m and half-width w,
+
+.. math::
+
+    \int_{m-w}^{m+w} \varphi(x)\,dx
+    = 2 w\,\varphi(m) \Bigl(1 + \frac{He_2(m)}{3!} w^2 + \frac{He_4(m)}{5!} w^4 + \frac{He_6(m)}{7!} w^6 + \dots\Bigr)
+
+with the Hermite polynomials He. A difference of two values of Phi loses digits in narrow cells, the series is exact
+there: for w <= 1/16 and |m| w <= 1/16 its rest is below 1e-15. In wider cells the difference, taken in the lower
+tail, loses a factor of at most 20.
 """
 
 from __future__ import annotations
@@ -18,8 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dpml.accounting.pld import normal as _normal
+from scipy import special
 
 Array = NDArray[np.float64]
 Cells = Callable[[Array], tuple[Array, Array]]
@@ -33,6 +44,7 @@ most of the mass is.
 
 
 _OVER = 1.0 + 1e-6
+_NARROW = 1.0 / 16.0
 
 
 class Pair(NamedTuple):
@@ -61,12 +73,39 @@ class Pair(NamedTuple):
         return math.isfinite(self.high) and not self.atoms
 
 
+def normal_masses(points: Array, mean: float) -> Array:
+    """The masses of N(mean, 1) in the n - 1 cells between n non-decreasing points, of which any may be infinite.
+
+    The width of a cell is taken from the points before the mean is subtracted: two laws whose masses are compared
+    then see the same cell, to the last bit.
+    """
+    low, high = points[:-1], points[1:]
+    with np.errstate(invalid="ignore"):  # inf - inf in a cell without mass
+        half = (high - low) / 2.0
+        centre = (low + half) - mean
+        narrow = (half <= _NARROW) & (np.abs(centre) * half <= _NARROW)
+    out = np.zeros(low.shape)
+    m, w = centre[narrow], half[narrow]
+    m2, w2 = m * m, w * w
+    he6 = ((m2 - 15.0) * m2 + 45.0) * m2 - 15.0
+    series = 1.0 + w2 * ((m2 - 1.0) / 6.0 + w2 * (((m2 - 6.0) * m2 + 3.0) / 120.0 + w2 * (he6 / 5040.0)))
+    out[narrow] = np.exp(-0.5 * m2) * series * w * (2.0 / math.sqrt(2.0 * math.pi))
+    wide = ~narrow
+    if wide.any():
+        left, right = low[wide] - mean, high[wide] - mean
+        with np.errstate(invalid="ignore"):
+            upper = left + right > 0.0
+        left, right = np.where(upper, -right, left), np.where(upper, -left, right)
+        out[wide] = special.ndtr(right) - special.ndtr(left)
+    return out
+
+
 def gaussian(mu: float) -> Pair:
     """N(mu, 1) against N(0, 1), in units v = loss/mu: there P is N(mu/2, 1) and Q is N(-mu/2, 1)."""
 
     def cells(edges: Array) -> tuple[Array, Array]:
         v = np.concatenate([[-np.inf], edges / mu, [np.inf]])
-        return _normal.masses(v, mu / 2.0), _normal.masses(v, -mu / 2.0)
+        return normal_masses(v, mu / 2.0), normal_masses(v, -mu / 2.0)
 
     reach = 37.0 - mu / 2.0  # beyond, one of the two masses is below 1e-300
     return Pair(cells, mu * np.linspace(-reach, reach, 1201))
@@ -118,8 +157,8 @@ def replaced(mu: float, q: float) -> Pair:
         ratio = (1.0 - q) * math.exp(mu * mu / 2.0) / q
         z = (edges / 2.0 + np.arcsinh(ratio * np.sinh(edges / 2.0))) / mu
         z = np.concatenate([[-np.inf], z, [np.inf]])
-        middle = (1.0 - q) * _normal.masses(z, 0.0)
-        return middle + q * _normal.masses(z, mu), middle + q * _normal.masses(z, -mu)
+        middle = (1.0 - q) * normal_masses(z, 0.0)
+        return middle + q * normal_masses(z, mu), middle + q * normal_masses(z, -mu)
 
     z = np.linspace(-37.0 + mu, 37.0 - mu, 1201)
     up, down = (np.logaddexp(math.log1p(-q), math.log(q) + s * mu * z - mu * mu / 2.0) for s in (1.0, -1.0))
