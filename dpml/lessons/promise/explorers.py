@@ -62,9 +62,9 @@ def loss_densities() -> Explorer:
                 Line(y, red, "D'", Text("D', true answer 1", 4.9, 1.18)),
             ],
             beside=[
-                Rule("guarantee", y=epsilon, label=Text("+ε", -3.9, epsilon + 0.2)),
+                Rule("guarantee", y=epsilon, label=Text("+ε", 4.9, epsilon + 0.2)),
                 Rule("guarantee", y=-epsilon, label=Text("−ε", -3.9, 0.2 - epsilon)),
-                Line(y, loss, "D", Text("log p(y | D) / p(y | D')", 4.9, 3.1)),
+                Line(y, loss, "D", Text("log p(y | D) / p(y | D')", -3.9, -3.7)),
             ],
         )
 

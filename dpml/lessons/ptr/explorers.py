@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpml import mechanisms
 from dpml.accounting import rdp
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Role, Rule, Text
+from dpml.classroom.marks import Area, Axis, Frame, Key, Line, Points, Role, Rule, Text
 from dpml.classroom.svg import power_of_ten
 from dpml.lessons.ptr.gradient_norms import gradient_norms
 from dpml.numerics import crossing
@@ -208,8 +208,8 @@ def orders() -> Explorer:
             f"{formula_now:.3g}, black box {black_box_now:.3g}",
             marks=[
                 Area([2.0, max(2.0, min(last, 32.0))], [1e-8, 1e-8], [1e3, 1e3], "muted"),
-                Line(places, _held(black_box), "muted", Text("black box", 31.5, 8.0)),
-                Line(places, _held(exact), "guarantee", Text("exact", 31.5, 1.2e-1)),
+                Line(places, _held(black_box), "muted", Key("black box", 24.0, 0.6)),
+                Line(places, _held(exact), "guarantee", Key("exact", 24.0, 0.1)),
                 Line(places, _held(formula), "source", Text("Theorem 4.4, formula", 31.5, 3e-8)),
                 Points([k for k, _ in wrong], _held([f for _, f in wrong]), "D'"),
                 Rule("muted", x=float(order)),

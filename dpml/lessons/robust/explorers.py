@@ -8,8 +8,9 @@ images, which no epsilon here covers.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,6 @@ from dpml.data import recorded
 from dpml.lessons.ptr.gradient_norms import gradient_norms
 from dpml.ptr import trimmed_sum
 from dpml.ptr.propose_test_release import pass_probability, threshold
-from dpml.training.trimming import NextTrim, next_trim, upside_down_trim
 
 SCALE, DELTA0 = 1.0, 1e-8
 BATCH = 256
@@ -103,7 +103,7 @@ class _Path(NamedTuple):
     passed: NDArray[np.bool_]
 
 
-def _simulate(rule: NextTrim, *, start: int, above: int, steps: int) -> _Path:
+def _simulate(rule: Callable[..., Any], *, start: int, above: int, steps: int) -> _Path:
     """F over the steps, moved by 5 after each, when `above` norms exceed tau R."""
     rng = np.random.default_rng(7)
     limit = threshold(scale=SCALE, delta0=DELTA0)
@@ -119,14 +119,16 @@ def _simulate(rule: NextTrim, *, start: int, above: int, steps: int) -> _Path:
 
 def feedback() -> Explorer:
     """F over 120 steps by the rule of Algorithm 2 and by that of the appendix: one settles, the other runs away."""
+    from dpml.training import trimming  # here, so that the other explorers do not wait for torch
+
     steps = 120
     limit = threshold(scale=SCALE, delta0=DELTA0)
     at = np.arange(1, steps + 1)
 
     def draw(start: int, above: int, rule: str) -> Frame:
         both = {
-            "algorithm": _simulate(next_trim, start=start, above=above, steps=steps),
-            "appendix": _simulate(upside_down_trim, start=start, above=above, steps=steps),
+            "algorithm": _simulate(trimming.next_trim, start=start, above=above, steps=steps),
+            "appendix": _simulate(trimming.upside_down_trim, start=start, above=above, steps=steps),
         }
         here = both[rule]
         last = int(here.trims[-1])
