@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from tests.chapters.verify import read, speaker
@@ -46,18 +47,13 @@ def test_no_cell_of_a_chapter_asserts(path):
     assert asserting == set()
 
 
-NOTEBOOK = {
-    "cells": [
-        {"cell_type": "markdown", "id": "07-try-00", "metadata": {}, "source": ["Four is 4.0."]},
-        *(
-            {"cell_type": "code", "id": name, "metadata": {}, "execution_count": None, "outputs": [], "source": [line]}
-            for name, line in (("07-try-01", "four = 2 + 2"), ("07-try-02", "four = 5"), ("07-try-03", "four = 6"))
-        ),
-    ],
-    "metadata": {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}},
-    "nbformat": 4,
-    "nbformat_minor": 5,
-}
+SOURCES = {"07-try-01": "four = 2 + 2", "07-try-02": "four = 5", "07-try-03": "four = 6"}
+NOTEBOOK = nbformat.v4.new_notebook(
+    cells=[
+        nbformat.v4.new_markdown_cell("Four is 4.0."),
+        *(nbformat.v4.new_code_cell(source, id=name) for name, source in SOURCES.items()),
+    ]
+)
 NUMBERS = """
 def cell_01(four, says):
     says({"4.0": four})
@@ -78,7 +74,7 @@ def test_a_false_assertion_fails_the_run(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(ROOT / "notebooks" / "conftest.py", tmp_path / "notebooks")
     shutil.copy(HERE / "verify.py", tmp_path / "tests" / "chapters")
-    (tmp_path / "notebooks" / "07_try.ipynb").write_text(json.dumps(NOTEBOOK), encoding="utf-8")
+    (tmp_path / "notebooks" / "07_try.ipynb").write_text(nbformat.writes(NOTEBOOK), encoding="utf-8")
     (tmp_path / "tests" / "chapters" / "try.py").write_text(NUMBERS, encoding="utf-8")
     words = ["-m", "pytest", "--nbval-lax", "--nbval-current-env", "-rA", "-p", "no:cacheprovider", "notebooks"]
     run = subprocess.run(
