@@ -166,7 +166,14 @@ def parameters(value: Any, *, skip_first: bool = False) -> str:
     kept = list(signature.parameters.values())[1 if skip_first else 0 :]
     if inspect.isclass(value):
         signature = signature.replace(return_annotation=inspect.Signature.empty)
-    return stringify_signature(signature.replace(parameters=kept), unqualified_typehints=True)
+    text = stringify_signature(signature.replace(parameters=kept), unqualified_typehints=True)
+    return re.sub(r"(?<![\w.~])[A-Z]\w+", lambda name: full_type(name[0], value.__module__), text)
+
+
+def full_type(name: str, module: str) -> str:
+    """The address of a class that a signature in this module names, since two rooms may have one of the same name."""
+    meant = getattr(importlib.import_module(module), name, None)
+    return next((f"~{entry.path}" for entry in names().get(name, []) if entry.value is meant), name)
 
 
 def own_doc(value: type) -> str:

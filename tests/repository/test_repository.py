@@ -278,6 +278,6 @@ class TestNotebook:
             for source in sources
             for node in ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!].*$", "pass", source)))
             if isinstance(node, ast.Assert)
-            or (isinstance(node, ast.Call) and re.search(r"(^|[._])check", ast.unparse(node.func)))
+            or (isinstance(node, ast.Call) and re.search(r"(^|[._])check|^says$", ast.unparse(node.func)))
         ]
         assert tests
