@@ -592,53 +592,17 @@ def test_release_accepts(right, capsys):
 @pytest.mark.parametrize(
     ("wrong", "diagnosis"),
     [
-        (variant(laplace=0.0), "without noise, so the branch tells"),
-        (variant(small=0.0501), "must be sigma times tau"),
-        (variant(large=4.0 * 0.0501), "Then the median may move by 1/2"),
-        (variant(small=2.0), "buys nothing"),
-        (variant(limit=0.0), "compared with 0"),
-        (variant(small=0.0), "without noise"),
-        (variant(test_noise=lambda rng, b: rng.laplace(0.0, 1.0)), "Lap(1), not Lap(scale)"),
-        (variant(test_noise=lambda rng, b: rng.laplace(0.0, 1 / b)), "scale 1/scale"),
-        (variant(laplace=0.5), "the margin is half as large"),
-        (variant(laplace=2.0), "the margin is twice as large"),
-        (variant(test_noise=lambda rng, b: rng.normal(0.0, b)), "the margin is Gaussian"),
-        (variant(limit=lambda b, delta0: -math.log(2 * delta0)), "lacks the factor scale"),
-        (variant(limit=lambda b, delta0: -math.log(2 * delta0) / b), "divided by scale"),
-        (variant(limit=lambda b, delta0: -b * math.log(delta0)), "without the 2"),
-        (variant(limit=lambda b, delta0: -b * math.log10(2 * delta0)), "not the natural one"),
-        (variant(limit=lambda b, delta0: b * math.log(2 / delta0)), "in the place of log(1/(2 delta0))"),
-        (variant(small=lambda sigma, tau: sigma), "is sigma, without tau"),
-        (variant(large=lambda sigma, tau: sigma), "global sensitivity is 1/2"),
-        (variant(large=lambda sigma, tau: 0.5), "the failed test is 1/2"),
-        (variant(large=lambda sigma, tau: sigma / 4), "the failed test is half as large"),
-        (variant(small=lambda sigma, tau: sigma * tau / 2), "the passed test is half as large"),
-        (variant(small=lambda sigma, tau: sigma * 0.1), "every parameter"),
-        (variant(noise=lambda rng, s: rng.laplace(0.0, s)), "median is Laplace"),
-        (variant(noise=lambda rng, s: rng.normal(0.0, s * s)), "has the variance"),
-        (variant(noise=lambda rng, s: rng.normal(0.0, math.sqrt(s))), "the root of"),
-        (variant(noise=lambda rng, s: rng.normal(0.0, s) + rng.normal(0.0, s)), "added twice"),
-        (variant(out=lambda value: min(1.0, max(0.0, value))), "cut off at 0 and 1"),
-        (variant(out=lambda value: round(value)), "do not follow the law"),
-        (lambda median, **given: variant()(0.0, **given), "centred at 0"),
+        (variant(small=lambda sigma, tau: sigma * 0.1), "does not follow the law"),
+        (variant(noise=lambda rng, s: rng.normal(0.0, s) + rng.normal(0.0, s)), "does not follow the law"),
+        (variant(out=lambda value: min(1.0, max(0.0, value))), "does not follow the law"),
+        (variant(out=lambda value: round(value)), "in each of"),
         (lambda median, *, margin, rng: median, "keep the parameter names"),
-        (lambda median, *, margin, tau, sigma, scale, delta0, rng: median, "adds no noise"),
-        (variant(own_noise=True), "rng"),
-        (unwritten, "not written yet"),
+        (lambda median, *, margin, tau, sigma, scale, delta0, rng: median, "in each of"),
+        (variant(own_noise=True), "its own randomness"),
     ],
 )
 def test_release_names_the_mistake(wrong, diagnosis):
     assert diagnosis in message(items.check_release, wrong)
-
-
-def test_noise_for_the_local_sensitivity_is_refused():
-    """The tempting proposal: without the margin there is nothing to protect the amount of noise."""
-
-    def tempting(median, *, margin, tau, sigma, scale, delta0, rng):
-        return median + rng.normal(0.0, sigma * (0.5 if margin == 0 else tau))
-
-    came = message(items.check_release, tempting)
-    assert "not private enough" in came and "exact margin chooses the noise" in came
 
 
 # Item 11
