@@ -151,7 +151,8 @@ def _rate(options: argparse.Namespace) -> float:
 
 def _answer(options: argparse.Namespace) -> dict[str, Any]:
     """Everything that is said about a run, under the keys of the JSON form."""
-    from dpml import __version__, arguments
+    import dpml
+    from dpml import arguments
     from dpml.accounting import pld, rdp
     from dpml.accounting.pld import fixed_size
 
@@ -189,7 +190,7 @@ def _answer(options: argparse.Namespace) -> dict[str, Any]:
         "assumes": _SCHEMES[options.sampling].not_covered,
         "warnings": warnings,
         "remarks": remarks,
-        "dpml": __version__,
+        "dpml": dpml.__version__,
     }
 
 
