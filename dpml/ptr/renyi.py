@@ -137,7 +137,7 @@ def epsilon_by_rdp(
 ) -> Guarantee:
     """Return the guarantee of `steps` steps on Poisson samples, by the exact Rényi curve at the best real order.
 
-    An upper bound for add/remove neighbours. `dpml.ptr.distribution.epsilon_bounds` is tighter. 0 if q or steps is 0;
+    An upper bound for add/remove neighbours. `dpml.ptr.privacy.epsilon_bounds` is tighter. 0 if q or steps is 0;
     infinite at delta = 0.
 
     Raises:
@@ -145,7 +145,7 @@ def epsilon_by_rdp(
             [0.01, 1e6], delta0 not in (0, 1/2], steps not an integer in [0, 2^53], or the result exceeds the range of
             floats.
 
-    Source: own derivation in `dpml.ptr.exact`; Canonne, Kamath and Steinke, "The discrete Gaussian for differential
+    Source: own derivation in `dpml.ptr.renyi`; Canonne, Kamath and Steinke, "The discrete Gaussian for differential
     privacy", NeurIPS 2020, Proposition 12 of arXiv:2004.00010v4, for the conversion.
     """
     q, given, steps, delta = _checked(q, sigma, tau, scale, delta0, steps, delta)
