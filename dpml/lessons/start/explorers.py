@@ -58,7 +58,7 @@ def tail_bounds() -> Explorer:
 
         def name_of(text: str, bound: float) -> Text | None:
             # Bounds of 1 lie on top of each other and say nothing; they need no name.
-            return Text(text, 7.95, bound * 1.35) if bound < 0.7 else None
+            return Text(text, 7.95, bound * 2.2) if bound < 0.7 else None
 
         curve = np.array([tail(float(at)) for at in grid])
         here, end = tail(t), _Tail(*curve[-1])
