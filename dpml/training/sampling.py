@@ -233,8 +233,7 @@ class FullBatch:
 
         Source: `dpml.accounting.pld.epsilon` at q = 1: one Gaussian mechanism with sigma / sqrt(steps).
         """
-        arguments.integer("n", n, 1)
-        every = [pld.epsilon(q=1.0, sigma=sigma, steps=count, delta=delta) for count in steps]
+        every = Poisson(q=1.0).guarantees(steps, n=n, sigma=sigma, delta=delta)
         return [replace(guarantee, sampling="none") for guarantee in every]
 
     def loss(self, *, n: int, sigma: float) -> losses.Loss:
@@ -245,8 +244,7 @@ class FullBatch:
 
         Source: `dpml.accounting.pld.losses`.
         """
-        arguments.integer("n", n, 1)
-        return replace(losses.gaussian(sigma=sigma), adjacency="add/remove")
+        return Poisson(q=1.0).loss(n=n, sigma=sigma)
 
     def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
         """Return a sigma for which `steps` steps are (epsilon, delta)-private; add/remove neighbours.
@@ -256,8 +254,7 @@ class FullBatch:
 
         Source: `dpml.accounting.pld.noise_multiplier` at q = 1.
         """
-        arguments.integer("n", n, 1)
-        return pld.noise_multiplier(q=1.0, steps=steps, epsilon=epsilon, delta=delta)
+        return Poisson(q=1.0).noise_multiplier(n=n, steps=steps, epsilon=epsilon, delta=delta)
 
 
 Sampler = Poisson | FixedSize | FullBatch
