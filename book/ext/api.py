@@ -331,7 +331,7 @@ def write(app: Sphinx, config: Config) -> None:
         trees = [TocTree([FileItem(page_of(module)) for module in below])] if below else []
         contents[page_of(room)] = Document(page_of(room), trees)
         for module in below:
-            contents[page_of(module)] = Document(page_of(module), title=f"`{module.removeprefix(f'{room}.')}`")
+            contents[page_of(module)] = Document(page_of(module), title=module.removeprefix(f"{room}."))
     config.exclude_patterns = [name for name in config.exclude_patterns if not name.startswith("book/api/")]
 
 
