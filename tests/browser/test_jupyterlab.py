@@ -131,7 +131,7 @@ def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab:
         assert js(cell) == where, "the key moved to another cell"
 
     wait_for("the live face", lambda: all_of(".jp-OutputArea .dpml-live svg"))
-    live = "return document.querySelector('.dpml-live svg').getAttribute('aria-label')"
+    live = "return document.querySelector('.dpml-live .dpml-panels').getAttribute('aria-label')"
     before = js(live)
     box = wait_for("the number box", lambda: all_of(".jp-OutputArea .widget-text input[type=number]"))[-1]
     box.click()
