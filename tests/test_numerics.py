@@ -162,3 +162,27 @@ def test_crossing_is_quick_on_smooth_functions():
     calls = []
     numerics.crossing(lambda x: calls.append(x) or math.log(3) - math.log(x), low=1.0, high=50.0)
     assert len(calls) < 30
+
+
+@pytest.mark.parametrize("guess", [1e-9, 0.02, 2.9, 3.1, 40.0, 1e6])
+def test_a_guess_and_a_tolerance_spare_evaluations_but_not_safety(guess):
+    """excess = 9/x^2 - 1 crosses 0 at 3; both ends are far away, and hardly ever asked for."""
+    calls = []
+
+    def excess(x):
+        calls.append(x)
+        return 9.0 / (x * x + 1e-12) - 1.0
+
+    found = numerics.crossing(excess, low=0.0, high=1e7, guess=guess, close=1e-3)
+    assert -1e-3 <= excess(found) <= 0.0
+    assert calls[0] == guess and len(calls) < 45
+    below, above = numerics.bracket(excess, low=0.0, high=1e7, guess=guess, width=1e-6)
+    assert excess(below) > 0.0 >= excess(above) and 0.0 < above - below <= 1e-6
+    assert numerics.bracket(lambda x: -1.0, low=2.0, high=9.0, guess=5.0) == (2.0, 2.0)
+    with pytest.raises(ValueError, match=r"^excess\(high\) must be <= 0"):
+        numerics.crossing(lambda x: 1.0, low=0.0, high=9.0, guess=5.0)
+    for name in ("close", "width"):
+        with pytest.raises(ValueError, match=rf"^{name} must be"):
+            numerics.crossing(excess, low=0.0, high=9.0, **{name: -1.0})
+    with pytest.raises(ValueError, match=r"^guess must be in \[0, 9\]"):
+        numerics.crossing(excess, low=0.0, high=9.0, guess=10.0)

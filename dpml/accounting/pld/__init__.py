@@ -156,8 +156,9 @@ def delta_bounds(*, q: float, sigma: float, steps: int, epsilon: float) -> Delta
         spare = 1e-11 * (1.0 + epsilon * epsilon * sigma * sigma)  # rounding of epsilon in the exponent
         return DeltaBounds(exact * max(0.0, 1.0 - spare), min(exact * (1.0 + spare), reached), epsilon)
     _supported(q, sigma)
-    ends = [delta_both_directions(q, sigma, steps, epsilon)]
-    if ends[0] is None:
+    quick = delta_both_directions(q, sigma, steps, epsilon)
+    ends = [quick] if quick else []
+    if not ends:
         with losses_of(sigma):
             removed = _removed(q, sigma)
             both = removed, pairs.exchanged(removed)
