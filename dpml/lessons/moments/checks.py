@@ -1,37 +1,23 @@
-r"""The checks of the exercises of chapter 04, The moments accountant: one name for each question.
-
-items 1 to 3       moments_numbers    a log-moment, epsilon from log-moments, a misplaced noise
-items 4, 7 and 9   moments_proofs     the sharp factor of the conversion, what may be quoted, why log-moments add up
-items 5 and 6      moments_programs   a log-moment that does not overflow, an accountant
-item 8             moments_step       one private step
+r"""The checks of the exercises of chapter 04, The moments accountant.
 
 The step of DP-SGD is Gaussian noise of multiplier sigma on a Poisson sample, add/remove.
 """
 
 from __future__ import annotations
 
-import io
+import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from dpml import mechanisms
-from dpml.accounting import moments, pld
-from dpml.classroom import checks, verdict
+from dpml.accounting import moments
+from dpml.classroom import checks, laws, verdict
 from dpml.classroom.checks import Mistake
-
-# ---- Checks of items of chapter 04 that ask for a number, or for the formula that gives it ----
-
-# For one step with privacy loss L, drawn under the first dataset of the worst pair of neighbours,
-#
-# .. math::
-#
-#     \alpha(\lambda) = \log E\,e^{\lambda L}, \qquad
-#     \varepsilon = \min_\lambda \frac{T\,\alpha(\lambda) + \log(1/\delta)}{\lambda} .
+from dpml.classroom.laws import Law
 
 Q, SIGMA, DELTA = 0.01, 4.0, 1e-5  # the setting of the lecture's figure
 
@@ -191,9 +177,6 @@ def check_epsilon_as_printed(answer: Any) -> None:
     )
 
 
-# ---- Checks of items of chapter 04 that ask for a program: a log-moment that does not overflow, and an accountant ----
-
-
 def check_stable_log_moment(answer: Any) -> None:
     """A log-moment for whole lambda that neither overflows nor cancels."""
     name = "stable_log_moment"
@@ -247,24 +230,25 @@ def check_stable_log_moment(answer: Any) -> None:
             "this is log E1, the other direction.",
         ),
     ]
-    with redirect_stdout(io.StringIO()):
-        checks.function(
+    checks.together(
+        lambda: checks.function(
             answer,
             name=name,
             reference=reference,
             inputs=cases([(1, 0.01, 4.0), (5, 0.1, 2.0), (32, 0.01, 4.0), (31, 0.01, 0.3), (256, 0.01, 4.0)]),
             mistakes=wide,
             hint=f"If the result is infinite: {beyond}",
-        )
-    checks.function(
-        answer,
-        name=name,
-        reference=reference,
-        inputs=cases([(1, 1e-6, 4.0), (2, 1e-6, 1.0), (1, 1e-8, 1.0), (8, 1e-7, 2.0), (256, 0.01, 4.0)]),
-        hint="For tiny q, E2 is 1 plus less than its rounding error. The weights are binomial probabilities: "
-        "subtract 1 = their sum term by term, before you add.",
-        rel=1e-7,
-        abs=0.0,
+        ),
+        lambda: checks.function(
+            answer,
+            name=f"{name} at tiny q",
+            reference=reference,
+            inputs=cases([(1, 1e-6, 4.0), (2, 1e-6, 1.0), (1, 1e-8, 1.0), (8, 1e-7, 2.0), (256, 0.01, 4.0)]),
+            hint="There E2 is 1 plus less than its rounding error. Subtract 1, the sum of the weights, term by term, "
+            "before you add.",
+            rel=1e-7,
+            abs=0.0,
+        ),
     )
 
 
@@ -327,9 +311,6 @@ def check_accountant(answer: Any) -> None:
             ("it refuses a delta outside (0, 1) and a negative number of steps with ValueError", refuses),
         ],
     )
-
-
-# ---- Checks of items of chapter 04 that ask for a step of a proof, or for where a theorem applies ----
 
 
 def check_factor(answer: Any) -> None:
@@ -400,6 +381,104 @@ def check_quotable(answer: Any) -> None:
     checks.statements(answer, name="quotable", expected=_QUOTABLE)
 
 
+def check_private_step(answer: Any) -> None:
+    """One step of DP-SGD on gradients of dimension one: Poisson sample, clip each, add up, add noise."""
+
+    def sums(values: Sequence[float], q: float) -> dict[float, float]:
+        """Each sum of a Poisson sample of these values, with its probability."""
+        table = {0.0: 1.0}
+        for value in values:
+            moved: dict[float, float] = {}
+            for total, p in table.items():
+                for there, share in ((total, 1 - q), (total + value, q)):
+                    moved[there] = moved.get(there, 0.0) + p * share
+            table = {total: p for total, p in moved.items() if p > 0}
+        return table
+
+    def fixed_size(values: Sequence[float], q: float) -> dict[float, float]:
+        samples = list(itertools.combinations(values, round(q * len(values))))
+        return {total: n / len(samples) for total, n in Counter(map(sum, samples)).items()}
+
+    def step(
+        *, clipped: Any = np.clip, draw: Any = sums, deviation: Any = lambda s, c, q, n: s * c, after: Any = None
+    ) -> Any:
+        def law(gradients: Any, *, q: float, clip: float, sigma: float, noise: float = 1.0) -> Law:
+            values = np.asarray(clipped(gradients, -clip, clip), dtype=float).tolist()
+            table = draw(values, q)
+            centers = [float(total if after is None else after(total, clip, q, len(values))) for total in table]
+            width = noise * deviation(sigma, clip, q, len(values))
+            return laws.mixture(list(table.values()), [laws.normal(center, width) for center in centers])
+
+        return law
+
+    def bare(gradients: Any, *, q: float, clip: float, **_: float) -> Law:
+        return laws.discrete(sums(np.clip(gradients, -clip, clip).tolist(), q))
+
+    checks.law(
+        answer,
+        name="private_step",
+        law=step(),
+        settings=[
+            {"gradients": np.array(gradients), "q": q, "clip": clip, "sigma": sigma}
+            for gradients, q, clip, sigma in (
+                ([90.0, 0.0, 0.0, 0.0, 0.0], 0.1, 20.0, 0.7),
+                ([0.0, 0.0, 0.0, -90.0], 0.3, 20.0, 0.7),
+                ([-90.0, 5.0, 30.0, 2.5], 0.4, 10.0, 0.5),
+                ([60.0] * 12, 0.25, 20.0, 0.8),
+                ([0.5] * 8, 0.5, 2.0, 0.3),
+            )
+        ],
+        runs=4000,
+        wrong=[
+            Mistake(bare, "the sum is released without noise. Sampling alone hides no one."),
+            Mistake(
+                step(clipped=lambda gradients, low, high: gradients),
+                "the gradients are not clipped: one record may move the sum by any amount.",
+            ),
+            Mistake(
+                step(clipped=lambda gradients, low, high: high * np.sign(gradients)),
+                "a gradient below the clipping norm stays as it is: it must not be scaled up to the norm.",
+            ),
+            Mistake(
+                step(after=lambda total, clip, q, n: np.clip(total, -clip, clip)),
+                "the sum is clipped. Clip each gradient by itself, then add up.",
+            ),
+            Mistake(
+                step(after=lambda total, clip, q, n: total / (q * n), deviation=lambda s, c, q, n: s * c / (q * n)),
+                "the noisy sum is divided. Return the sum.",
+            ),
+            Mistake(
+                step(draw=fixed_size),
+                "the sample has a fixed size. Each record needs its own coin, drawn anew in every run.",
+            ),
+            Mistake(
+                step(draw=lambda values, q: sums(values, 1.0)),
+                "all records are used, with noise that is enough for a random sample only.",
+            ),
+            Mistake(
+                step(deviation=lambda s, c, q, n: s),
+                "the noise has standard deviation sigma. The multiplier is relative to the clipping norm.",
+            ),
+            Mistake(
+                step(deviation=lambda s, c, q, n: s * c * q),
+                "the noise is multiplied by q. The gain by sampling is in the accounting, not in the noise.",
+            ),
+            Mistake(
+                step(deviation=lambda s, c, q, n: math.sqrt(s * c)),
+                "sigma times the clipping norm is the standard deviation, not the variance.",
+            ),
+            Mistake(
+                step(deviation=lambda s, c, q, n: 2 * s * c),
+                "the noise is for a replaced record, which moves the sum by 2 clip. Under add/remove it is clip.",
+            ),
+            Mistake(
+                step(deviation=lambda s, c, q, n: s * c * math.sqrt(n)),
+                "noise is added to every record. Add it once, to the sum.",
+            ),
+        ],
+    )
+
+
 def check_why(answer: Any) -> None:
     """Two or three sentences: why log-moments add up although step t depends on the outputs before it."""
     checks.argument(
@@ -420,112 +499,3 @@ def check_why(answer: Any) -> None:
             "of the steps is not needed.",
         ],
     )
-
-
-# ---- Item 8, a mechanism: one step of DP-SGD on gradients of dimension one ----
-
-
-@cache
-def _step_epsilon(q: float, sigma: float, delta: float) -> float:
-    return pld.epsilon(q=q, sigma=sigma, steps=1, delta=delta).epsilon
-
-
-def check_private_step(answer: Any) -> None:
-    """One step of DP-SGD on gradients of dimension one: Poisson sample, clip each, add up, add noise."""
-    name, q, clip, sigma, delta = "private_step", 0.1, 20.0, 0.7, 1e-2
-    scale = sigma * clip
-
-    def sample(gradients: Any, rng: np.random.Generator) -> Any:
-        values = np.asarray(gradients, dtype=float)
-        return values[rng.random(len(values)) < q]
-
-    def step(gradients: Any, rng: np.random.Generator, *, noise: float = scale) -> float:
-        return float(np.clip(sample(gradients, rng), -clip, clip).sum() + rng.normal(0.0, noise))
-
-    def asks(gradients: Any, rng: np.random.Generator) -> Any:
-        return answer(gradients, q=q, clip=clip, sigma=sigma, rng=rng)
-
-    pairs = [
-        (np.array([90.0] + [0.0] * 4), np.zeros(4)),
-        (np.array([0.0] * 4 + [-90.0]), np.zeros(4)),
-    ]
-    with redirect_stdout(io.StringIO()) as success:
-        checks.mechanism(
-            asks if callable(answer) else answer,
-            name=name,
-            reference=step,
-            neighbours=pairs,
-            epsilon=_step_epsilon(q, sigma, delta),
-            delta=delta,
-            trials=6000,
-            slack=1.6,
-            mistakes=[
-                Mistake(
-                    lambda gradients, rng: float(np.clip(sample(gradients, rng), -clip, clip).sum()),
-                    "the sum is released without noise. Sampling alone hides no one.",
-                ),
-                Mistake(
-                    lambda gradients, rng: float(sample(gradients, rng).sum() + rng.normal(0.0, scale)),
-                    "the gradients are not clipped: one record may move the sum by any amount.",
-                ),
-                Mistake(
-                    lambda gradients, rng: step(gradients, rng, noise=sigma),
-                    "the noise has standard deviation sigma. The multiplier is relative to the clipping norm.",
-                ),
-                Mistake(
-                    lambda gradients, rng: step(gradients, rng, noise=sigma * clip * q),
-                    "the noise is multiplied by q. The gain by sampling is in the accounting, not in the noise.",
-                ),
-                Mistake(
-                    lambda gradients, rng: step(gradients, rng, noise=math.sqrt(sigma * clip)),
-                    "sigma times the clipping norm is the standard deviation, not the variance.",
-                ),
-                Mistake(
-                    lambda gradients, rng: float(np.clip(gradients, -clip, clip).sum() + rng.normal(0.0, scale)),
-                    "all records are used, with noise that is enough for a random sample only.",
-                ),
-                Mistake(
-                    lambda gradients, rng: step(gradients, rng, noise=2 * scale),
-                    "the noise is for a replaced record, which moves the sum by 2 clip. Under add/remove it is clip.",
-                ),
-                Mistake(
-                    lambda gradients, rng: step(gradients, rng, noise=sigma * clip * math.sqrt(max(len(gradients), 1))),
-                    "noise is added to every record. Add it once, to the sum.",
-                ),
-            ],
-        )
-    _require_clipping_and_coins(asks, q=q, clip=clip, noise=scale, name=name)
-    print(success.getvalue(), end="")
-
-
-def _require_clipping_and_coins(
-    run: Callable[[Any, np.random.Generator], Any], *, q: float, clip: float, noise: float, name: str
-) -> None:
-    """Mean and variance of the output on n gradients show which of them are clipped, and how they are drawn.
-
-    A right answer on n gradients of size at least clip has mean q n clip and variance n q (1 - q) clip^2 + noise^2.
-    With 2000 runs each limit below is more than 10 standard deviations of its estimate away.
-    """
-    n, runs, rng = 400, 2000, np.random.default_rng(20_250_204)
-    large = np.array([float(run(np.full(n, 3 * clip), rng)) for _ in range(runs)])
-    if large.mean() < 0.1 * n * q * clip:
-        raise checks.NotYet(
-            f"{name}: on {n} gradients of {3 * clip:g} your mean output is {large.mean():.3g}. Clip each gradient by "
-            "itself, then add up; do not clip the sum, and do not divide it."
-        )
-    small = np.array([float(run(np.full(n, clip / 4), rng)) for _ in range(runs)])
-    if small.mean() > 2 * n * q * clip / 4:
-        raise checks.NotYet(
-            f"{name}: on {n} gradients of {clip / 4:g} your mean output is {small.mean():.3g}. A gradient below the "
-            "clipping norm stays as it is: it must not be scaled up to the norm."
-        )
-    if not abs(large.mean() - n * q * clip) < 0.1 * n * q * clip:
-        raise checks.NotYet(
-            f"{name}: on {n} gradients of {3 * clip:g} your mean output is {large.mean():.3g}. Each record must be in "
-            "the sample with probability q, and count with its clipped value."
-        )
-    if large.var() < 0.5 * n * q * (1 - q) * clip**2 + noise**2 / 2:
-        raise checks.NotYet(
-            f"{name}: on {n} equal gradients your outputs hardly vary beyond the noise. Each record needs its own "
-            "coin, drawn anew in every run: the size of a Poisson sample is random."
-        )
