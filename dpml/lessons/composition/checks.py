@@ -305,7 +305,9 @@ def check_averaged_count(answer: Any) -> None:
 
         return law
 
-    def single(scale: Callable[[int], float], kind: Any = laws.laplace) -> Callable[..., laws.Law]:
+    def single(
+        scale: Callable[[int], float], kind: Callable[[float, float], laws.Law] = laws.laplace
+    ) -> Callable[..., laws.Law]:
         def law(bits: Any, *, epsilon: float, k: int, noise: float = 1.0) -> laws.Law:
             return kind(float(np.sum(bits)), noise * scale(k) / epsilon)
 

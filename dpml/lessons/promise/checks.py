@@ -159,7 +159,7 @@ def check_private_mean(answer: Any) -> None:
         def law(values: Any, *, epsilon: float, noise: float = 1.0) -> laws.Law:
             def draw(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
                 noises = rng.laplace(0, noise / (len(values) * epsilon), size=(size, min(sources, len(values))))
-                return np.clip(values + noises, 0.0, 1.0).mean(axis=1)
+                return np.asarray(np.clip(values + noises, 0.0, 1.0).mean(axis=1))
 
             return laws.sampled(draw)
 

@@ -332,20 +332,12 @@ def _ends(
     the same numbers one by one, which a test compares.
     """
     if fresh:
-        passed = np.array([_ends(stream[i : i + 1], threshold, b1, b2)[0] for i in range(len(stream))])[:, None]
-        t, weights = np.zeros(1), np.ones(1)
+        each = [_ends(stream[i : i + 1], threshold, b1, b2)[0] for i in range(len(stream))]
+        passed, weights = np.array(each)[:, None], np.ones(1)
     else:
-        width = max(b1, b2)
-        kinks = np.unique([threshold, *stream])
-        edges = np.array(
-            [kinks[0] - 60 * width, kinks[0] - 8 * width, *kinks, kinks[-1] + 8 * width, kinks[-1] + 60 * width]
+        t, weights = (
+            _thresholds(stream, threshold, b1, width=max(b1, b2)) if b1 else (np.array([threshold]), np.ones(1))
         )
-        x, w = np.polynomial.legendre.leggauss(40)
-        half = np.diff(edges) / 2
-        t = ((edges[:-1] + edges[1:])[:, None] / 2 + half[:, None] * x).ravel()
-        weights = (half[:, None] * w).ravel() * np.exp(-np.abs(t - threshold) / b1) / (2 * b1) if b1 else None
-        if weights is None:
-            t, weights = np.array([threshold]), np.ones(1)
         gap = stream[:, None] - t
         tail = np.exp(-np.abs(gap) / b2) / 2 if b2 else np.zeros_like(gap)
         passed = np.where(gap >= 0, 1 - tail, tail)
@@ -353,6 +345,18 @@ def _ends(
     left = np.vstack([np.ones_like(stops[:1]), np.cumprod(1 - stops, axis=0)])
     found = np.vstack([left[:-1] * stops, left[-1:]]) @ weights
     return dict(zip([*range(len(stream)), None], found.tolist(), strict=True))
+
+
+def _thresholds(
+    stream: NDArray[np.float64], threshold: float, b1: float, *, width: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes for the noisy threshold, and their probabilities."""
+    kinks = np.unique([threshold, *stream])
+    edges = np.array([*(kinks[0] - width * np.array([60, 8])), *kinks, *(kinks[-1] + width * np.array([8, 60]))])
+    x, w = np.polynomial.legendre.leggauss(40)
+    half = np.diff(edges)[:, None] / 2
+    t = (edges[:-1, None] + half + half * x).ravel()
+    return t, (half * w).ravel() * np.exp(-np.abs(t - threshold) / b1) / (2 * b1)
 
 
 def check_first_above(answer: Any) -> None:
