@@ -1,37 +1,33 @@
-r"""The checks of the exercises of chapter 05, DP-SGD: one name for each question.
+r"""The checks of the exercises of chapter 05, DP-SGD, in the order of its items.
 
-items 1 and 2         dpsgd_gradients    clipping, and norms in closed form
-items 3 and 7         dpsgd_numbers      where the noise ends up, and what the printed update costs
-items 4, 8 and 9      dpsgd_proofs       a counterexample, what breaks single gradients, an argument
-item 5                dpsgd_mechanisms   the noisy mean gradient
-item 6                dpsgd_microbatches the noisy sum of micro-batches
+Gradients are arrays with one row for each example. Neighbouring datasets differ by one example (add/remove). A step
+releases
 
-Neighbouring datasets differ by one example (add/remove).
+.. math::
+
+    \frac{1}{B}\Bigl(\sum_i g_i \min\bigl(1, \tfrac{C}{\|g_i\|}\bigr) + N(0, \sigma^2 C^2 I)\Bigr).
 """
 
 from __future__ import annotations
 
-import functools
-import io
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import redirect_stdout
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpml import mechanisms
-from dpml.classroom import checks, verdict
-from dpml.classroom.calls import quiet
+from dpml.classroom import checks, laws
+from dpml.classroom.calls import numbers
 from dpml.classroom.checks import Mistake
-from dpml.lessons._mechanisms import both
-
-# ---- Clipping, and what is taken for it: shared by items 1, 5 and 6 of chapter 05 ----
-
+from dpml.classroom.laws import Law
+from dpml.classroom.verdict import shown
 
 Array = NDArray[np.float64]
+
+_TINY = 1e-12  # a noise multiplier with hardly any noise
 
 
 def clipped(gradients: Array, clip_norm: float) -> Array:
@@ -59,7 +55,7 @@ def _whole(gradients: Array) -> float:
 
 
 # Wrong functions of gradients and clip norm. Each text must fit a function of rows and a sum of them.
-WRONG: list[tuple[Callable[[Array, float], Array], str]] = [
+_WRONG: list[tuple[Callable[[Array, float], Array], str]] = [
     (
         lambda g, c: np.minimum(c, g / _norms(g)),
         "this is the printed rule: the minimum acts on coordinates, and not at all on negative ones.",
@@ -139,84 +135,6 @@ WRONG: list[tuple[Callable[[Array, float], Array], str]] = [
 ]
 
 
-# ---- What the checks of the mechanisms of chapter 05 share: how they are called, what they return, their noise ----
-
-
-SEED = 20_250_117
-TINY = 1e-9  # a noise multiplier with hardly any noise
-STILL_NOISY = (
-    f"at a tiny σ, {TINY:g}, it still has noise, which must be in proportion to σ. (The first argument of rng.normal "
-    "is the mean, the second one the standard deviation.)"
-)
-_WIDTH = 50  # many short calls, not one long one: a covariance matrix of a right answer stays small
-
-
-def require_call(answer: Any, *, name: str, named: dict[str, Any]) -> None:
-    """Raise NotYet if the answer is no function of gradients and these names."""
-    verdict.require_function(answer, name=name)
-    if verdict.unfit(answer, (None,), named):
-        given = ", ".join(list(named)[:-1]) + f" and {list(named)[-1]}"
-        raise verdict.NotYet(
-            f"Your {name} is called with gradients, and with {given} by name: keep the parameter names."
-        )
-
-
-def vector(came: Any, *, size: int) -> Array | str:
-    """What came, as `size` finite numbers, or a sentence that says what it is instead."""
-    if came is None or came is Ellipsis:
-        return f"it returned {'None' if came is None else '...'}: is a return missing?"
-    try:
-        found = np.asarray(came.detach() if hasattr(came, "detach") else came)
-        values: Array = found.astype(float) if found.dtype.kind in "buifO" else np.empty(0)
-    except (TypeError, ValueError, RuntimeError):
-        found, values = np.empty(0, dtype=object), np.empty(0)
-    if found.dtype.kind not in "buif" and values.shape != (size,):
-        return f"it must return {size} real numbers; it returned {verdict.shown(came)}."
-    if values.shape != (size,):
-        return f"it returned shape {values.shape} for gradients of {size} numbers."
-    return values if np.isfinite(values).all() else "it returned nan or infinity."
-
-
-def noise(f: Any, *, examples: int, numbers: int, **named: Any) -> Array | str:
-    """What `f` returns for gradients of zeros, one call a row, or a sentence that says what is wrong with it."""
-    rng, rows = np.random.default_rng(SEED), []
-    for _ in range(numbers // _WIDTH):
-        values = vector(f(np.zeros((examples, _WIDTH)), **named, rng=rng), size=_WIDTH)
-        if isinstance(values, str):
-            return values
-        rows.append(values)
-    return np.array(rows)
-
-
-def same_everywhere(rows: Array) -> bool:
-    """Whether each call added one number to all coordinates."""
-    return float(rows.std(axis=1).max()) < 1e-9 < float(np.abs(rows).max())
-
-
-def look_up(came: Array, known: Iterable[tuple[Any, str]]) -> str:
-    """The text of the wrong vector that came, if it is known."""
-    for wrong, text in known:
-        if np.shape(wrong) == came.shape and np.allclose(came, wrong, rtol=1e-4, atol=1e-6):
-            return text
-    return "compare it on paper."
-
-
-def not_gaussian(standardised: Array) -> bool:
-    """Whether standard normal numbers would look like this with probability below 1e-9."""
-    ordered = ndtr(np.sort(standardised, axis=None))
-    steps = np.arange(len(ordered) + 1) / len(ordered)
-    distance = float(max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max()))
-    # Two-sided Kolmogorov-Smirnov, by the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart.
-    return bool(2 * np.exp(-2 * len(ordered) * distance**2) < 1e-9)
-
-
-# ---- Checks of items 1 and 2 of chapter 05: functions of per-example gradients ----
-
-# .. math::
-#
-#     g_i \min(1, C/\|g_i\|), \qquad \|\nabla_{W, b}\,\text{loss}_i\|^2 = \|g_i\|^2 (\|a_i\|^2 + 1)
-
-
 def check_clip_rows(answer: Any) -> None:
     """Each row is shortened to the clip norm if it is longer, and kept otherwise."""
 
@@ -226,10 +144,6 @@ def check_clip_rows(answer: Any) -> None:
         for m, p, clip_norm in ((1, 3, 1.0), (4, 2, 0.5), (6, 5, 2.0)):
             yield {"gradients": rng.normal(size=(m, p)) * rng.uniform(0.1, 4.0, size=(m, 1)), "clip_norm": clip_norm}
         yield {"gradients": np.zeros((2, 3)), "clip_norm": 1.0}
-
-    def with_none(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-        yield from rows(rng)
-        yield {"gradients": np.zeros((0, 3)), "clip_norm": 1.0}
 
     def reference(gradients: Array, *, clip_norm: float) -> Array:
         return clipped(gradients, clip_norm)
@@ -246,14 +160,14 @@ def check_clip_rows(answer: Any) -> None:
         return found
 
     # The input without rows comes last: what fails everywhere is shown on an input that has some.
-    with redirect_stdout(io.StringIO()):
-        checks.function(
+    checks.together(
+        lambda: checks.function(
             answer,
             reference=reference,
             inputs=rows,
             name="clip_rows",
             mistakes=[
-                *(Mistake(known(wrong), text) for wrong, text in WRONG),
+                *(Mistake(known(wrong), text) for wrong, text in _WRONG),
                 Mistake(known(lambda g, c: np.minimum(norms(g), c)), "these are the norms. Return the rows."),
                 Mistake(known(lambda g, c: norms(g)), "these are the norms. Return the rows."),
                 Mistake(known(factors), "these are the factors. Return the rows times them."),
@@ -272,19 +186,20 @@ def check_clip_rows(answer: Any) -> None:
                 ),
             ],
             hint="Every row keeps its direction, has norm at most C, and stays as it is if it was within C.",
-        )
-    checks.function(
-        answer,
-        reference=reference,
-        inputs=with_none,
-        name="clip_rows",
-        mistakes=[
-            Mistake(
-                lambda gradients, *, clip_norm: np.array([]) if len(gradients) == 0 else clipped(gradients, clip_norm),
-                "an array without rows still has its columns, which a list of no rows forgets. Keep its shape.",
-            ),
-        ],
-        hint="An array without rows has columns all the same, here 3.",
+        ),
+        lambda: checks.function(
+            answer,
+            reference=reference,
+            inputs=[{"gradients": np.zeros((0, 3)), "clip_norm": 1.0}],
+            name="clip_rows",
+            mistakes=[
+                Mistake(
+                    known(lambda g, c: clipped(g, c) if len(g) else np.array([])),
+                    "an array without rows still has its columns, which a list of no rows forgets. Keep its shape.",
+                ),
+            ],
+            hint="An array without rows has columns all the same, here 3.",
+        ),
     )
 
 
@@ -388,388 +303,6 @@ def check_gradient_norms(answer: Any) -> None:
     )
 
 
-# ---- Check of item 6 of chapter 05: the noisy sum in micro-batches ----
-
-# .. math::
-#
-#     \sum_i g_i \min\bigl(1, \tfrac{C}{\|g_i\|}\bigr) + N(0, \sigma^2 C^2 I)
-
-_CLIP_NORM = 0.8
-_SETTINGS = ((96, 8, 3.0, 1.5), (96, 96, 3.0, 1.5), (96, 1, 0.5, 4.0), (0, 8, 3.0, 1.5))  # examples, size, C, σ
-
-
-def check_noisy_sum(answer: Any) -> None:
-    """The sum of clipped gradients, `size` examples at a time, with the noise of one release."""
-    name = "noisy_sum"
-    require_call(answer, name=name, named={"clip_norm": 1.0, "sigma": 1.0, "size": 4, "rng": None})
-    checks.properties(
-        answer,
-        name=name,
-        cases=[
-            ("without noise it is the sum of the clipped gradients, for every size", _exact),
-            ("of an empty batch it is a vector, too", _empty),
-            ("all its randomness comes from rng", _own),
-            ("its noise has standard deviation σC, whatever the size", _noise),
-            ("its noise is Gaussian", _gaussian),
-        ],
-    )
-
-
-def _batch() -> Array:
-    rows: Array = np.random.default_rng(SEED).normal(size=(10, 3)) * np.linspace(0.1, 3.0, 10)[:, None]
-    return rows
-
-
-def _exact(f: Any) -> bool | str:
-    batch = _batch()
-    right = clipped(batch, _CLIP_NORM).sum(axis=0)
-    for size in (4, 10, 5, 3, 1, 64):
-        given, came = batch.copy(), []
-        for seed in (0, 1):
-            value = f(given, clip_norm=_CLIP_NORM, sigma=TINY, size=size, rng=np.random.default_rng(seed))
-            if value is Ellipsis:
-                raise NotImplementedError
-            values = vector(value, size=3)
-            if isinstance(values, str):
-                return values
-            if not np.array_equal(given, batch):
-                return "it changes the gradients that it is given: work on a copy."
-            came.append(values)
-        if float(np.abs(came[0] - came[1]).max()) > 1e-3:
-            return STILL_NOISY
-        if not np.allclose(came[0], right, rtol=1e-4, atol=1e-4):
-            return f"at size {size} it is another vector: " + _why(came[0], right, batch, size)
-    return True
-
-
-def _why(came: Array, right: Array, batch: Array, size: int) -> str:
-    pieces = [batch[s : s + size] for s in range(0, len(batch), size)]
-
-    def total(rows: Any) -> Any:
-        return clipped(np.array(rows), _CLIP_NORM).sum(axis=0)
-
-    return look_up(
-        came,
-        [
-            (right / len(batch), "it is the mean. Return the sum."),
-            (np.sum([total(p) / len(p) for p in pieces], axis=0), "means of the pieces are added. Add sums."),
-            (np.mean([total(p) / len(p) for p in pieces], axis=0), "it is a mean of means. Return the sum."),
-            (right / size, "it is divided by size. Return the sum."),
-            (right / len(pieces), "it is divided by the number of pieces. Return the sum."),
-            (total(batch[: len(batch) // size * size]), "the last piece, which is not full, is dropped."),
-            (total(pieces[0]), "only the first piece is in it: is the return inside the loop?"),
-            (total(pieces[-1]), "only the last piece is left: add the pieces up."),
-            (total([p.sum(axis=0) for p in pieces]), "the sum of each piece is clipped, and not each example."),
-            (total([p.mean(axis=0) for p in pieces]), "the mean of each piece is clipped, and not each example."),
-            (total([batch.sum(axis=0)]), "the sum of all is clipped, and not each example."),
-            (total([right]), "the sum is clipped once more. Only each example is clipped."),
-            (-right, "its sign is turned."),
-            *((wrong(batch, _CLIP_NORM).sum(axis=0), text) for wrong, text in WRONG),
-            *((np.sum([wrong(p, _CLIP_NORM).sum(axis=0) for p in pieces], axis=0), text) for wrong, text in WRONG),
-        ],
-    )
-
-
-def _empty(f: Any) -> bool | str:
-    came = f(np.zeros((0, 3)), clip_norm=_CLIP_NORM, sigma=TINY, size=8, rng=np.random.default_rng(1))
-    values = vector(came, size=3)
-    if isinstance(values, str):
-        return values
-    return True if np.allclose(values, 0.0, atol=1e-4) else "without noise it must be zeros."
-
-
-def _noise(f: Any) -> bool | str:
-    for examples, size, clip_norm, sigma in _SETTINGS:
-        rows = noise(f, examples=examples, numbers=8000, clip_norm=clip_norm, sigma=sigma, size=size)
-        if isinstance(rows, str):
-            return rows
-        if same_everywhere(rows):
-            return "it is the same number at each coordinate. Draw one for each."
-        ratio = float(rows.std()) / (sigma * clip_norm)
-        if ratio < 1e-9:
-            none = f"at size {size} there is none."
-            return none if examples else "an empty batch gets none, which shows that nobody was drawn."
-        if abs(ratio - 1) > 0.1:  # twelve standard deviations
-            batch = "of an empty batch" if examples == 0 else f"at size {size}"
-            return f"{batch} it has {ratio:.3g} times the standard deviation σC" + _noise_why(
-                ratio, examples=examples, size=size, clip_norm=clip_norm, sigma=sigma
-            )
-    return True
-
-
-def _noise_why(ratio: float, *, examples: int, size: int, clip_norm: float, sigma: float) -> str:
-    """What makes noise that many times too wide: the explanation that comes closest, within 7 %."""
-    pieces = max(1, -(-examples // size))
-    drawn = max(1, examples)
-    once = "One release gets noise once, on the whole sum."
-    known = [
-        (math.sqrt(pieces), f"each of the {pieces} pieces got noise. {once}"),
-        (math.sqrt(drawn), f"each of the {drawn} examples got noise. {once}"),
-        (float(pieces), f"it is multiplied by the number of pieces. {once}"),
-        (float(size), f"it is multiplied by size. {once}"),
-        (math.sqrt(size), f"it is multiplied by the root of size. {once}"),
-        (1 / pieces, f"it is divided by the number of pieces. {once}"),
-        (1 / math.sqrt(pieces), f"it is divided by the root of the number of pieces. {once}"),
-        (1 / size, f"it is divided by size. {once}"),
-        (1 / math.sqrt(size), f"it is divided by the root of size. {once}"),
-        (1 / drawn, f"it is divided by the number of examples. {once}"),
-        (2.0, "removing one example moves the sum by C, not by 2 C."),
-        (1 / clip_norm, "it is not multiplied by the clip norm."),
-        (1 / clip_norm**2, "it is divided by the clip norm."),
-        (clip_norm, "it is multiplied by the clip norm twice."),
-        (sigma * clip_norm, "σC is a standard deviation: it need not be squared."),
-        (1 / math.sqrt(sigma * clip_norm), "σC is not its variance."),
-    ]
-    fitting = [(abs(math.log(ratio / r)), text) for r, text in known if abs(r - 1) > 0.1]
-    distance, text = min(fitting)
-    return f": {text}" if distance < 0.07 else ", and 1 is right."
-
-
-def _gaussian(f: Any) -> bool | str:
-    rows = noise(f, examples=2, numbers=20_000, clip_norm=0.5, sigma=4.0, size=1)
-    if isinstance(rows, str):
-        return rows
-    return "its size is right, but its distribution is not." if not_gaussian(rows / 2.0) else True
-
-
-def _own(f: Any) -> bool | str:
-    came = [
-        vector(f(_batch(), clip_norm=1.0, sigma=1.0, size=4, rng=np.random.default_rng(seed)), size=3)
-        for seed in (1, 1, 2)
-    ]
-    if not np.array_equal(came[0], came[1]):
-        return "two calls with the same rng differ: draw from the rng that it is given."
-    return (
-        True
-        if not np.array_equal(came[0], came[2])
-        else "two calls with different rngs agree: there is none, or always the same."
-    )
-
-
-# ---- Check of item 5 of chapter 05: the noisy mean gradient ----
-
-# .. math::
-#
-#     \frac{1}{B}\Bigl(\sum_i g_i \min\bigl(1, \tfrac{C}{\|g_i\|}\bigr) + N(0, \sigma^2 C^2 I)\Bigr)
-
-
-def check_noisy_mean(answer: Any) -> None:
-    """The mean gradient of a batch, with the noise of DP-SGD.
-
-    Clipping, sum and division are checked with hardly any noise, in several dimensions; then the noise. In the privacy
-    test C = 2, so that noise without it is half of what is needed, and B = 256. It looks at one coordinate: at
-    sigma = 1.5 and epsilon = 1 the delta that is allowed is the exact one, and half the noise needs several times it.
-    """
-    name, clip_norm, sigma, batch, epsilon = "noisy_mean", 2.0, 1.5, 256, 1.0
-    named = {"clip_norm": clip_norm, "sigma": sigma, "expected_batch": batch}
-    require_call(answer, name=name, named={**named, "rng": None})
-    _require_vector(answer, name=name, named=named, size=3)
-    with redirect_stdout(io.StringIO()):
-        checks.properties(
-            answer,
-            name=name,
-            cases=[
-                ("with hardly any noise it is the sum of the clipped gradients over expected_batch", _exact_mean),
-                ("an empty batch gets the same noise as any other", _once),
-            ],
-        )
-
-    @functools.wraps(answer)
-    def first(gradients: Any, rng: np.random.Generator) -> Any:
-        came = answer(gradients, **named, rng=rng)
-        values = vector(came, size=np.shape(gradients)[1])
-        return came if isinstance(values, str) else float(values[0])
-
-    def mean(gradients: Any, rng: np.random.Generator, *, noise: float = sigma * clip_norm) -> float:
-        return float((clipped(gradients, clip_norm).sum(axis=0)[0] + noise * rng.normal()) / batch)
-
-    right = sigma * clip_norm
-    privacy = functools.partial(
-        checks.mechanism,
-        first,
-        name=name,
-        reference=mean,
-        neighbours=[
-            (np.array([[0.5], [-1.0], [4000.0]]), np.array([[0.5], [-1.0]])),
-            (np.array([[-7.0]]), np.zeros((0, 1))),
-        ],
-        epsilon=epsilon,
-        delta=mechanisms.gaussian_delta(sigma=sigma, epsilon=epsilon),
-        trials=4000,
-        slack=1.5,
-        mistakes=[
-            Mistake(
-                functools.partial(mean, noise=right / batch),
-                "noise for the mean is added to the sum: it is 256 times too small.",
-            ),
-            Mistake(
-                functools.partial(mean, noise=right * batch),
-                "the noise is scaled to the sum, and added to the mean: it is 256 times too large. Add it before you "
-                "divide.",
-            ),
-            Mistake(
-                functools.partial(mean, noise=sigma),
-                "the noise is σ and not σ times the clip norm, here half of what is needed.",
-            ),
-            Mistake(
-                functools.partial(mean, noise=right**2),
-                "σC is a standard deviation: it need not be squared.",
-            ),
-            Mistake(
-                functools.partial(mean, noise=right * math.sqrt(batch)),
-                "the noise is divided by the root of the batch size: it is 16 times too large.",
-            ),
-            Mistake(
-                functools.partial(mean, noise=2 * right),
-                "the noise is twice what is needed: removing one example moves the sum by C, not by 2 C.",
-            ),
-            Mistake(
-                functools.partial(mean, noise=0.0),
-                "there is no noise.",
-            ),
-        ],
-    )
-
-    both(
-        privacy,
-        functools.partial(
-            checks.properties,
-            answer,
-            name=name,
-            cases=[("each coordinate gets a noise of its own, σC/B wide", _noises)],
-        ),
-    )
-
-
-def _exact_mean(f: Any) -> bool | str:
-    """In several dimensions, at a clip norm and a batch size of its own."""
-    clip_norm, expected = 0.5, 40
-    batch = np.random.default_rng(SEED).normal(size=(30, 3)) * np.geomspace(0.1, 30.0, 30)[:, None]
-    came = []
-    for seed in (0, 1):
-        rng = np.random.default_rng(seed)
-        value = vector(f(batch.copy(), clip_norm=clip_norm, sigma=TINY, expected_batch=expected, rng=rng), size=3)
-        if isinstance(value, str):
-            return value
-        came.append(value)
-    if float(np.abs(came[0] - came[1]).max()) > 1e-5:
-        return STILL_NOISY
-    total = clipped(batch, clip_norm).sum(axis=0)
-    if np.allclose(came[0], total / expected, rtol=1e-4, atol=5e-6):
-        return True
-    text = look_up(
-        came[0],
-        [
-            (
-                total / len(batch),
-                "it divides by the number of examples that are there. Divide by expected_batch: it is the same for "
-                "neighbours.",
-            ),
-            (total, "this is the noisy sum. Divide it by expected_batch."),
-            (total / expected**2, "it is divided by the batch size twice."),
-            (total / 256, "it is divided by 256, whatever expected_batch is."),
-            (clipped(total[None], clip_norm)[0] / expected, "the sum is clipped once more. Clip each example only."),
-            (0 * total, "every number is 0."),
-            (-total / expected, "its sign is turned. The optimizer subtracts it."),
-            (clipped(batch[:1], clip_norm)[0] / expected, "only the first example is in it."),
-            (clipped(batch[-1:], clip_norm)[0] / expected, "only the last example is in it."),
-            *(
-                (
-                    clipped(mean[None], clip_norm)[0],
-                    "the mean is clipped and not each example: one example alone decides it.",
-                )
-                for mean in (batch.sum(axis=0) / expected, batch.mean(axis=0))
-            ),
-            (clipped(batch.sum(axis=0)[None], clip_norm)[0] / expected, "the sum is clipped and not each example."),
-            *((wrong(batch, clip_norm).sum(axis=0) / expected, text) for wrong, text in WRONG),
-            (clipped(batch, 2.0).sum(axis=0) / expected, "the clip norm is 2 in it, whatever clip_norm is."),
-        ],
-    )
-    return f"for {len(batch)} gradients and an expected batch of {expected} it is another vector: {text}"
-
-
-def _once(f: Any) -> bool | str:
-    """Noise comes once, on the sum, however many examples were drawn."""
-
-    def spread(examples: int) -> float | str:
-        rows = noise(f, examples=examples, numbers=8000, clip_norm=2.0, sigma=1.5, expected_batch=256)
-        return rows if isinstance(rows, str) else float(rows.std()) * 256 / 3.0
-
-    some = spread(64)
-    if isinstance(some, str):
-        return some
-    if math.isclose(some, 8.0, rel_tol=0.1):
-        return "each of 64 examples got noise. It is added once, to the sum."
-    few = vector(
-        f(np.zeros((0, 3)), clip_norm=2.0, sigma=1.5, expected_batch=256, rng=np.random.default_rng(SEED)), size=3
-    )
-    none = few if isinstance(few, str) else spread(0)
-    if isinstance(none, str):
-        return f"for an empty batch, {none}"
-    if none < 1e-9 < some:
-        return (
-            "it gets none, which shows that nobody was drawn. Add noise once, to the sum of what is clipped, even if "
-            "nothing is in it."
-        )
-    if some > 1e-9 and not math.isclose(none, some, rel_tol=0.2):
-        return f"it gets {none / some:.3g} times the noise of a batch of 64."
-    return True
-
-
-def _noises(f: Any) -> bool | str:
-    for clip_norm, sigma, expected in ((2.0, 1.5, 256), (0.5, 3.0, 40)):
-        rows = noise(f, examples=2, numbers=20_000, clip_norm=clip_norm, sigma=sigma, expected_batch=expected)
-        if isinstance(rows, str):
-            return rows
-        if same_everywhere(rows):
-            return "every coordinate gets the same noise. Draw one number for each of them."
-        if np.count_nonzero(rows) < rows.size / 2:
-            return "most coordinates get none."
-        ratios = rows * expected / (sigma * clip_norm)
-        spread = float(ratios.std())
-        if not math.isclose(spread, 1.0, rel_tol=0.05):
-            return f"over 20,000 numbers the noise has {spread:.3g} times the standard deviation it needs" + (
-                ": σC is not its variance."
-                if math.isclose(spread * math.sqrt(sigma * clip_norm), 1.0, rel_tol=0.03)
-                else "."
-            )
-        if not_gaussian(ratios):
-            return "its size is right, but its distribution is not: it must be Gaussian."
-    return True
-
-
-def _require_vector(answer: Any, *, name: str, named: dict[str, Any], size: int) -> None:
-    """One call must give an array of `size` finite numbers."""
-    gradients = np.array([[0.5] * size, [2.0] * size])
-    with quiet() as printed:
-        try:
-            came = answer(gradients.copy(), **named, rng=np.random.default_rng(SEED))
-        except Exception as error:  # whatever student code raises becomes one sentence
-            verdict.refuse_unwritten(error, answer, name=name)
-            raise verdict.NotYet(f"{name} raised {verdict.explained(error)} for 2 gradients.") from None
-    if came is Ellipsis:
-        verdict.not_written(name)
-    if came is None and printed.getvalue().strip():
-        raise verdict.NotYet(f"{name} printed its result but returned None: use return.")
-    if came is None:
-        raise verdict.NotYet(f"{name} returned None: is a return missing?")
-    if isinstance(vector(came, size=size), str):
-        raise verdict.NotYet(
-            f"{name} must return as many numbers as a gradient has, here {size}; it returned {verdict.shown(came)}."
-        )
-
-
-# ---- Checks of items 3 and 7 of chapter 05: two numbers ----
-
-# One step changes each parameter by noise of standard deviation
-#
-# .. math::
-#
-#     \frac{\eta\,\sigma\,C}{B},
-#
-# and noise that is added after the learning rate has the multiplier $\sigma/\eta$.
-
-
 def check_update_noise(answer: Any) -> None:
     """The noise on one parameter in one step, at sigma 1.2, C 0.5, learning rate 0.4 and batches of 250."""
     sigma, clip_norm, rate, batch = 1.2, 0.5, 0.4, 250.0
@@ -809,71 +342,6 @@ def check_update_noise(answer: Any) -> None:
         ],
         rel=1e-3,
     )
-
-
-def check_printed_epsilon(answer: Any) -> None:
-    """The epsilon of one printed step at sigma 4, delta 1e-5 and learning rate 8, on all data."""
-    sigma, rate, delta = 4.0, 8.0, 1e-5
-    epsilon = mechanisms.gaussian_epsilon
-    checks.number(
-        answer,
-        expected=epsilon(sigma=sigma / rate, delta=delta),
-        name="printed_epsilon",
-        mistakes=[
-            Mistake(epsilon(sigma=sigma, delta=delta), "this is what σ = 4 promises where the noise is in its place."),
-            Mistake(
-                epsilon(sigma=sigma * rate, delta=delta),
-                "the learning rate makes the step larger, not the noise: divide σ by it.",
-            ),
-            Mistake(
-                epsilon(sigma=sigma / rate**2, delta=delta),
-                "the learning rate is used twice.",
-            ),
-            Mistake(
-                rate * epsilon(sigma=sigma, delta=delta),
-                "ε does not grow in proportion to the learning rate; the noise multiplier falls in proportion.",
-            ),
-            Mistake(
-                epsilon(sigma=sigma / rate**0.5, delta=delta),
-                "the learning rate is a factor of the step, not of its variance.",
-            ),
-            Mistake(
-                epsilon(sigma=sigma / rate / 2, delta=delta),
-                "the sensitivity is doubled: neighbours differ by one example, added or removed.",
-            ),
-            Mistake(
-                epsilon(sigma=sigma**2, delta=delta),
-                "σ is a standard deviation: it need not be squared, and the learning rate is missing.",
-            ),
-            Mistake(
-                epsilon(sigma=sigma**2 / rate, delta=delta),
-                "σ is a standard deviation: it need not be squared.",
-            ),
-            Mistake(
-                epsilon(sigma=sigma**0.5 / rate, delta=delta),
-                "σ is a standard deviation already: no root of it.",
-            ),
-            *(
-                Mistake(
-                    factor * epsilon(sigma=sigma, delta=delta),
-                    "ε does not grow with a power of the learning rate; the noise multiplier falls in proportion.",
-                )
-                for factor in (rate**2, rate**0.5, 1 / rate)
-            ),
-            *(
-                Mistake(
-                    math.sqrt(2 * math.log(1.25 / delta)) / multiplier,
-                    "this is the classical formula, which is proved for ε below 1 only, and is not exact.",
-                )
-                for multiplier in (sigma, sigma / rate)
-            ),
-            Mistake(sigma / rate, "this is the noise multiplier; asked is its ε."),
-        ],
-        rel=1e-3,
-    )
-
-
-# ---- Checks of items 4, 8 and 9 of chapter 05: why each example is clipped, what breaks it, and why B is fixed ----
 
 
 _BATCH = 100
@@ -928,19 +396,343 @@ def check_mean_moves(answer: Any) -> None:
             Mistake(
                 lambda value: float(_norm(read(value)).max()) <= 2 and moved(value) <= 2 / _BATCH + 1e-9,
                 "has only short gradients: then no single one matters. Nothing in the claim keeps them short.",
+                example=np.zeros((_BATCH, 2)),
             ),
             Mistake(
                 lambda value: float(_norm(read(value)[0])) <= 2 < float(_norm(read(value)).max()),
                 "has its long gradient in a place that stays. The first one is removed.",
+                example=np.eye(_BATCH)[::-1, :2] * 1000.0,
             ),
             Mistake(
                 lambda value: float(_norm(np.sum(read(value)[1:] / _BATCH, axis=0))) >= 1,
                 "keeps a long mean after the removal: before and after, it is clipped to about the same vector.",
+                example=np.full((_BATCH, 2), 50.0),
             ),
         ],
         shows=lambda value: (
             f"removing one of 100 moves the clipped mean by {moved(value):.3g}, and not by at most 0.02"
         ),
+    )
+
+
+# What is wrong with the size of the noise of one release, for any answer of items 5 and 6.
+_NOISE: list[tuple[Callable[..., float], str]] = [
+    (lambda *, scale, **_: scale**2, "σC is a standard deviation: it need not be squared."),
+    (lambda *, scale, **_: math.sqrt(scale), "σC is not its variance."),
+    (lambda *, scale, clip_norm, **_: scale / clip_norm, "it is not multiplied by the clip norm."),
+    (lambda *, scale, clip_norm, **_: scale / clip_norm**2, "it is divided by the clip norm."),
+    (lambda *, scale, clip_norm, **_: scale * clip_norm, "it is multiplied by the clip norm twice."),
+    (lambda *, scale, **_: 2 * scale, "removing one example moves the sum by C, not by 2 C."),
+    (
+        lambda *, scale, rows, **_: scale * math.sqrt(rows),
+        "each of the examples got noise. It is added once, to the whole sum.",
+    ),
+    (
+        lambda *, scale, rows, **_: scale / max(1, rows),
+        "it is divided by the number of examples. It is added once, to the whole sum.",
+    ),
+]
+
+
+def _around(total: Array, deviation: float, *, shape: Callable[[float, float], Law] = laws.normal) -> list[Law]:
+    """Independent noise on each coordinate; coordinates that agree share their law."""
+    known = {center: shape(center, deviation) for center in total.tolist()}
+    return [known[center] for center in total.tolist()]
+
+
+def _wrong_laws(law: Callable[..., list[Law]], sizes: list[tuple[Callable[..., float], str]]) -> list[Mistake]:
+    """The law with noise of these wrong sizes, with none where nobody was drawn, and with Laplace noise."""
+
+    def of_size(size: Callable[..., float]) -> Callable[..., list[Law]]:
+        def wrong(gradients: Array, *, clip_norm: float, sigma: float, noise: float = 1.0, **rest: Any) -> list[Law]:
+            scale = sigma * clip_norm
+            factor = size(scale=scale, clip_norm=clip_norm, rows=len(gradients), **rest) / scale
+            named = {"clip_norm": clip_norm, "sigma": sigma, "noise": noise * factor, **rest}
+            return law(gradients, **named) if factor else [laws.certain(0.0)] * gradients.shape[1]
+
+        return wrong
+
+    def none_for_nobody(gradients: Array, **rest: Any) -> list[Law]:
+        return law(gradients, **rest) if len(gradients) else [laws.certain(0.0)] * gradients.shape[1]
+
+    def double_exponential(gradients: Array, *, noise: float = 1.0, **rest: Any) -> list[Law]:
+        return law(gradients, noise=noise / math.sqrt(2), shape=laws.laplace, **rest)
+
+    return [
+        *(Mistake(of_size(size), text) for size, text in [*_NOISE, *sizes]),
+        Mistake(
+            none_for_nobody,
+            "an empty batch gets no noise, which shows that nobody was drawn. It is added once, to the sum, even if "
+            "nothing is in it.",
+        ),
+        Mistake(double_exponential, "it is Laplace noise. σ is the multiplier of Gaussian noise."),
+    ]
+
+
+def _batch(rows: int, *, columns: int = 3, longest: float = 30.0) -> Array:
+    drawn: Array = np.random.default_rng(7).normal(size=(rows, columns)) * np.geomspace(0.1, longest, rows)[:, None]
+    return drawn
+
+
+def _without_noise(
+    f: Any, batch: Array, right: Array, known: Callable[[], Iterable[tuple[Any, str]]], **named: Any
+) -> bool | str:
+    """Whether it is right at a tiny σ; else which of the known wrong vectors came."""
+    came = []
+    for seed in (0, 1):
+        value = f(batch.copy(), sigma=_TINY, rng=np.random.default_rng(seed), **named)
+        values = numbers(value, right.shape)
+        if values is None:
+            return f"it must return {len(right)} finite numbers; it returned {shown(value)}."
+        came.append(np.array(values))
+    if float(np.abs(came[0] - came[1]).max()) > 1e-5:
+        return (
+            f"at a tiny σ, {_TINY:g}, it still has noise, which must be in proportion to σ. (The first argument of "
+            "rng.normal is the mean, the second one the standard deviation.)"
+        )
+
+    def close(wrong: Any) -> bool:
+        return np.shape(wrong) == right.shape and np.allclose(came[0], wrong, rtol=1e-4, atol=5e-6)
+
+    if close(right):
+        return True
+    text = next((text for wrong, text in known() if close(wrong)), "compare it on paper.")
+    return f"for {len(batch)} gradients it is another vector: {text}"
+
+
+def check_noisy_mean(answer: Any) -> None:
+    """The mean gradient of a batch, with the noise of DP-SGD."""
+    name, batch, clip_norm, expected = "noisy_mean", _batch(30), 0.5, 40
+    total = clipped(batch, clip_norm).sum(axis=0)
+
+    def known() -> Iterator[tuple[Any, str]]:
+        yield (
+            total / len(batch),
+            "it divides by the number of examples that are there. Divide by expected_batch: it is the same for "
+            "neighbours.",
+        )
+        yield total, "this is the noisy sum. Divide it by expected_batch."
+        yield total / expected**2, "it is divided by the batch size twice."
+        yield clipped(total[None], clip_norm)[0] / expected, "the sum is clipped once more. Clip each example only."
+        yield 0 * total, "every number is 0."
+        yield -total / expected, "its sign is turned. The optimizer subtracts it."
+        yield clipped(batch[:1], clip_norm)[0] / expected, "only the first example is in it."
+        yield clipped(batch[-1:], clip_norm)[0] / expected, "only the last example is in it."
+        for mean in (batch.sum(axis=0) / expected, batch.mean(axis=0)):
+            yield (
+                clipped(mean[None], clip_norm)[0],
+                "the mean is clipped and not each example: one example alone decides it.",
+            )
+        yield (
+            clipped(batch.sum(axis=0)[None], clip_norm)[0] / expected,
+            "the sum is clipped and not each example.",
+        )
+        for wrong, text in _WRONG:
+            yield wrong(batch, clip_norm).sum(axis=0) / expected, text
+
+    def exact(f: Any) -> bool | str:
+        return _without_noise(f, batch, total / expected, known, clip_norm=clip_norm, expected_batch=expected)
+
+    def law(
+        gradients: Array, *, clip_norm: float, sigma: float, expected_batch: int, noise: float = 1.0, **shape: Any
+    ) -> list[Law]:
+        total = clipped(gradients, clip_norm).sum(axis=0)
+        return _around(total / expected_batch, noise * sigma * clip_norm / expected_batch, **shape)
+
+    settings = [
+        {"gradients": gradients, "clip_norm": c, "sigma": sigma, "expected_batch": b}
+        for gradients, c, sigma, b in (
+            (_batch(64), 2.0, 1.5, 256),
+            (np.zeros((0, 3)), 2.0, 1.5, 256),
+            (_batch(3), 0.5, 5.0, 40),
+        )
+    ]
+    f = checks.signature(answer, name=name, called={**settings[0], "rng": np.random.default_rng(0)}, returns=(3,))
+    checks.together(
+        lambda: checks.properties(
+            f,
+            name=name,
+            cases=[("with hardly any noise it is the sum of the clipped gradients over expected_batch", exact)],
+        ),
+        lambda: checks.law(
+            f,
+            name=name,
+            law=law,
+            settings=settings,
+            wrong=_wrong_laws(
+                law,
+                [
+                    (
+                        lambda *, scale, expected_batch, **_: scale / expected_batch,
+                        "noise for the mean is added to the sum, and divided once more.",
+                    ),
+                    (
+                        lambda *, scale, expected_batch, **_: scale * expected_batch,
+                        "the noise is scaled to the sum, and added to the mean. Add it before you divide.",
+                    ),
+                    (
+                        lambda *, scale, expected_batch, **_: scale * math.sqrt(expected_batch),
+                        "the noise is divided by the root of the batch size.",
+                    ),
+                ],
+            ),
+        ),
+    )
+
+
+def check_noisy_sum(answer: Any) -> None:
+    """The sum of clipped gradients, `size` examples at a time, with the noise of one release."""
+    name, batch, clip_norm = "noisy_sum", _batch(10, longest=3.0), 0.8
+    right = clipped(batch, clip_norm).sum(axis=0)
+
+    def sum_of(rows: Any) -> Array:
+        found: Array = clipped(np.array(rows), clip_norm).sum(axis=0)
+        return found
+
+    def known(size: int) -> Iterator[tuple[Any, str]]:
+        pieces = [batch[s : s + size] for s in range(0, len(batch), size)]
+        yield right / len(batch), "it is the mean. Return the sum."
+        yield sum(sum_of(p) / len(p) for p in pieces), "means of the pieces are added. Add sums."
+        yield np.mean([sum_of(p) / len(p) for p in pieces], axis=0), "it is a mean of means. Return the sum."
+        yield right / size, "it is divided by size. Return the sum."
+        yield right / len(pieces), "it is divided by the number of pieces. Return the sum."
+        yield sum_of(batch[: len(batch) // size * size]), "the last piece, which is not full, is dropped."
+        yield sum_of(pieces[0]), "only the first piece is in it: is the return inside the loop?"
+        yield sum_of(pieces[-1]), "only the last piece is left: add the pieces up."
+        yield sum_of([p.sum(axis=0) for p in pieces]), "the sum of each piece is clipped, and not each example."
+        yield sum_of([p.mean(axis=0) for p in pieces]), "the mean of each piece is clipped, and not each example."
+        yield sum_of([batch.sum(axis=0)]), "the sum of all is clipped, and not each example."
+        yield sum_of([right]), "the sum is clipped once more. Only each example is clipped."
+        yield -right, "its sign is turned."
+        for wrong, text in _WRONG:
+            yield wrong(batch, clip_norm).sum(axis=0), text
+            yield sum(wrong(p, clip_norm).sum(axis=0) for p in pieces), text
+
+    def exact(f: Any) -> bool | str:
+        for size in (4, 10, 5, 3, 1, 64):
+            found = _without_noise(f, batch, right, partial(known, size), clip_norm=clip_norm, size=size)
+            if isinstance(found, str):
+                return f"at size {size}, {found}"
+        return True
+
+    def law(
+        gradients: Array, *, clip_norm: float, sigma: float, size: int, noise: float = 1.0, **shape: Any
+    ) -> list[Law]:
+        return _around(clipped(gradients, clip_norm).sum(axis=0), noise * sigma * clip_norm, **shape)
+
+    def pieces(rows: int, size: int) -> int:
+        return max(1, -(-rows // size))
+
+    once = "One release gets noise once, on the whole sum."
+    settings = [
+        {"gradients": gradients, "clip_norm": c, "sigma": sigma, "size": size}
+        for gradients, c, sigma, size in (
+            (_batch(96), 3.0, 1.5, 8),
+            (_batch(30), 3.0, 1.5, 30),
+            (_batch(30), 0.5, 4.0, 1),
+            (np.zeros((0, 3)), 3.0, 1.5, 8),
+        )
+    ]
+    f = checks.signature(answer, name=name, called={**settings[0], "rng": np.random.default_rng(0)}, returns=(3,))
+    checks.together(
+        lambda: checks.properties(
+            f, name=name, cases=[("without noise it is the sum of the clipped gradients, for every size", exact)]
+        ),
+        lambda: checks.law(
+            f,
+            name=name,
+            law=law,
+            settings=settings,
+            wrong=_wrong_laws(
+                law,
+                [
+                    (
+                        lambda *, scale, rows, size, **_: scale * math.sqrt(-(-rows // size)),
+                        f"each of the pieces got noise. {once}",
+                    ),
+                    (
+                        lambda *, scale, rows, size, **_: scale * pieces(rows, size),
+                        f"it is multiplied by the number of pieces. {once}",
+                    ),
+                    (
+                        lambda *, scale, rows, size, **_: scale / pieces(rows, size),
+                        f"it is divided by the number of pieces. {once}",
+                    ),
+                    (
+                        lambda *, scale, rows, size, **_: scale / math.sqrt(pieces(rows, size)),
+                        f"it is divided by the root of the number of pieces. {once}",
+                    ),
+                    (lambda *, scale, size, **_: scale * size, f"it is multiplied by size. {once}"),
+                    (lambda *, scale, size, **_: scale / size, f"it is divided by size. {once}"),
+                    (
+                        lambda *, scale, size, **_: scale * math.sqrt(size),
+                        f"it is multiplied by the root of size. {once}",
+                    ),
+                    (
+                        lambda *, scale, size, **_: scale / math.sqrt(size),
+                        f"it is divided by the root of size. {once}",
+                    ),
+                ],
+            ),
+        ),
+    )
+
+
+def check_printed_epsilon(answer: Any) -> None:
+    """The epsilon of one printed step at sigma 4, delta 1e-5 and learning rate 8, on all data."""
+    sigma, rate, delta = 4.0, 8.0, 1e-5
+    epsilon = mechanisms.gaussian_epsilon
+    checks.number(
+        answer,
+        expected=epsilon(sigma=sigma / rate, delta=delta),
+        name="printed_epsilon",
+        mistakes=[
+            Mistake(epsilon(sigma=sigma, delta=delta), "this is what σ = 4 promises where the noise is in its place."),
+            Mistake(
+                epsilon(sigma=sigma * rate, delta=delta),
+                "the learning rate makes the step larger, not the noise: divide σ by it.",
+            ),
+            Mistake(
+                epsilon(sigma=sigma / rate**2, delta=delta),
+                "the learning rate is used twice.",
+            ),
+            Mistake(
+                rate * epsilon(sigma=sigma, delta=delta),
+                "ε does not grow in proportion to the learning rate; the noise multiplier falls in proportion.",
+            ),
+            Mistake(
+                epsilon(sigma=sigma / rate**0.5, delta=delta),
+                "the learning rate is a factor of the step, not of its variance.",
+            ),
+            Mistake(
+                epsilon(sigma=sigma / rate / 2, delta=delta),
+                "the sensitivity is doubled: neighbours differ by one example, added or removed.",
+            ),
+            Mistake(
+                epsilon(sigma=sigma**2, delta=delta),
+                "σ is a standard deviation: it need not be squared, and the learning rate is missing.",
+            ),
+            Mistake(
+                epsilon(sigma=sigma**2 / rate, delta=delta),
+                "σ is a standard deviation: it need not be squared.",
+            ),
+            *(
+                Mistake(
+                    factor * epsilon(sigma=sigma, delta=delta),
+                    "ε does not grow with a power of the learning rate; the noise multiplier falls in proportion.",
+                )
+                for factor in (rate**2, rate**0.5, 1 / rate)
+            ),
+            *(
+                Mistake(
+                    math.sqrt(2 * math.log(1.25 / delta)) / multiplier,
+                    "this is the classical formula, which is proved for ε below 1 only, and is not exact.",
+                )
+                for multiplier in (sigma, sigma / rate)
+            ),
+            Mistake(sigma / rate, "this is the noise multiplier; asked is its ε."),
+        ],
+        rel=1e-3,
     )
 
 
