@@ -1,36 +1,31 @@
-r"""The checks of the exercises of chapter 11, private and robust SGD: one name for each question.
+r"""The checks of the exercises of chapter 11, private and robust SGD, in the order of its items.
 
-items 1, 2 and 4      robust_steps       the F that a test needs, the weights of a step, the next F
-item 3                robust_mechanism   the noisy trimmed sum
-items 5 and 8         robust_numbers     equal privacy, and an argument
-items 6 and 7         robust_training    a setting whose test passes, and an attack; both train
+Neighbouring datasets differ by one example (add/remove). A test passes, and the weights of its step are
 
-Neighbouring datasets differ by one example (add/remove).
+.. math::
+
+    \max\bigl(0,\ F - \#\{i : \|g_i\| > \tau R\}\bigr) + \text{Lap}(b) > b\log\tfrac{1}{2\delta_0}, \qquad
+    w_i = \min(1, R/\|g_i\|)\, [i \text{ kept}].
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpml import data
-from dpml.accounting import pld
-from dpml.classroom import checks, verdict
+from dpml.classroom import checks, laws
+from dpml.classroom.calls import numbers
 from dpml.classroom.checks import Mistake
-from dpml.classroom.verdict import NotYet, not_written, passed
+from dpml.classroom.laws import Law
+from dpml.classroom.verdict import NotYet, not_written, passed, shown
 from dpml.ptr import privacy, trimmed_sum
 from dpml.ptr.propose_test_release import pass_probability, threshold
-
-# ---- Checks of items 1, 2 and 4 of chapter 11: functions of the norms of a batch ----
-
-# .. math::
-#
-#     \Delta = \max\bigl(0,\ F - \#\{i : \|g_i\| > \tau R\}\bigr), \qquad w_i = \min(1, R/\|g_i\|)\, [i \text{ kept}]
 
 Array = NDArray[np.float64]
 
@@ -209,6 +204,132 @@ def check_step_weights(answer: Any) -> None:
     )
 
 
+def check_noisy_total(answer: Any) -> None:
+    """A trimmed sum that one record moves by at most the bound, with noise for that, in each coordinate anew."""
+    name = "noisy_total"
+
+    def released(f: Any, rows: Any, ids: Any, *, trim: int, bound: float) -> Array | str:
+        came = f(rows, ids=ids, trim=trim, bound=bound, sigma=0.0, rng=np.random.default_rng(0))
+        found = numbers(came, rows.shape[1:])
+        columns = rows.shape[1]
+        if found is None:
+            return f"for {len(rows)} vectors of {columns} numbers it must return {columns}; it returned {shown(came)}"
+        return np.array(found)
+
+    def sums(f: Any) -> bool | str:
+        rng = np.random.default_rng(1)
+        for m, trim in ((6, 2), (5, 0), (3, 3), (4, 5), (9, 4)):
+            rows = rng.normal(size=(m, 3)) * rng.uniform(0.2, 6.0, size=(m, 1))
+            ids = rng.permutation(100)[:m]
+            came = released(f, rows, ids, trim=trim, bound=2.0)
+            if isinstance(came, str):
+                return came
+            right = trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=trim, bound=2.0)
+            if not np.allclose(came, right, rtol=0.0, atol=1e-9):
+                if np.allclose(came, trimmed_sum.trimmed_sum(rows, ids=ids, trim=trim)):
+                    return "the vectors are not clipped to the bound"
+                if np.allclose(came, trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=0, bound=2.0)):
+                    return "nothing is trimmed"
+                if np.allclose(came * m, right):
+                    return "it is divided by the number of vectors: return the sum"
+                if m <= trim:
+                    return f"with {m} vectors and trim = {trim} nothing is left, and the sum is zero"
+                return (
+                    f"for {m} vectors of different lengths and trim = {trim} it is another sum. "
+                    "Leave out those that are longest before clipping"
+                )
+        return True
+
+    def moves(f: Any) -> bool | str:
+        rng, worst, count, trim = np.random.default_rng(2), 0.0, 24, 8
+        for _ in range(100):
+            rows = rng.choice([-3.0, 3.0, 0.5], size=(count, 1), p=[0.45, 0.45, 0.1]) * np.array([[0.6, 0.8]])
+            ids, order = rng.permutation(1000)[:count], rng.permutation(count)[1:]
+            here = released(f, rows, ids, trim=trim, bound=1.0)
+            there = released(f, rows[order], ids[order], trim=trim, bound=1.0)
+            if isinstance(here, str) or isinstance(there, str):
+                return here if isinstance(here, str) else str(there)
+            worst = max(worst, float(np.linalg.norm(here - there)))
+        if worst > 1.0 + 1e-6:
+            return (
+                f"in a batch that comes in another order, one record moved the sum by {worst:.1f} times the bound, so "
+                "that no noise for the bound protects it. Let the id decide between equal lengths"
+            )
+        return True
+
+    def law_of(
+        deviation: Callable[..., float], shape: Callable[[float, float], Law] = laws.normal
+    ) -> Callable[..., list[Law]]:
+        """The right sum with noise of this standard deviation or scale."""
+
+        def law(vectors: Array, *, ids: Any, trim: int, bound: float, sigma: float, noise: float = 1.0) -> list[Law]:
+            total = trimmed_sum.clipped_trimmed_sum(vectors, ids=ids, trim=trim, bound=bound).tolist()
+            size = noise * deviation(scale=sigma * bound, bound=bound, trim=trim, rows=len(vectors))
+            known = {center: shape(center, size) if size else laws.certain(center) for center in total}
+            return [known[center] for center in total]
+
+        return law
+
+    rows = np.random.default_rng(3).normal(size=(12, 3)) * np.linspace(0.2, 6.0, 12)[:, None]
+    settings = [
+        {"vectors": rows, "ids": 54_300 - np.arange(12), "trim": 3, "bound": 2.0, "sigma": 1.5},
+        {"vectors": rows[:5], "ids": 54_300 + np.arange(5), "trim": 1, "bound": 0.5, "sigma": 4.0},
+        {"vectors": np.zeros((0, 3)), "ids": np.arange(0), "trim": 1, "bound": 2.0, "sigma": 1.5},
+    ]
+    f = checks.signature(answer, name=name, called={**settings[0], "rng": np.random.default_rng(0)}, returns=(3,))
+    checks.together(
+        lambda: checks.properties(
+            f,
+            name=name,
+            cases=[
+                ("without noise it is the sum of the clipped vectors, less the longest ones", sums),
+                ("one record moves the sum by at most the bound", moves),
+            ],
+        ),
+        lambda: checks.law(
+            f,
+            name=name,
+            law=law_of(lambda *, scale, **_: scale),
+            settings=settings,
+            wrong=[
+                Mistake(
+                    law_of(lambda *, scale, bound, **_: scale / bound),
+                    "the noise is sigma. One record moves the sum by the bound, and sigma counts in units of that.",
+                ),
+                Mistake(
+                    law_of(lambda *, scale, **_: scale**2),
+                    "sigma times bound is a standard deviation: it need not be squared.",
+                ),
+                Mistake(law_of(lambda *, scale, **_: math.sqrt(scale)), "sigma times bound is not its variance."),
+                Mistake(
+                    law_of(lambda *, scale, **_: 2 * scale),
+                    "one record moves the sum by the bound, not by twice the bound.",
+                ),
+                Mistake(
+                    law_of(lambda *, scale, rows, **_: scale * math.sqrt(rows)),
+                    "each of the vectors gets noise. It is added once, to the sum.",
+                ),
+                Mistake(
+                    law_of(lambda *, scale, rows, trim, **_: scale * math.sqrt(max(0, rows - trim))),
+                    "each of the vectors that are kept gets noise. It is added once, to the sum.",
+                ),
+                Mistake(
+                    law_of(lambda *, scale, rows, **_: scale / max(1, rows)),
+                    "the noise is divided by the number of vectors, as for a mean. The sum needs all of it.",
+                ),
+                Mistake(
+                    law_of(lambda *, scale, rows, **_: scale * (rows > 0)),
+                    "an empty batch must get its noise as well: an answer without noise says that nobody was drawn.",
+                ),
+                Mistake(
+                    law_of(lambda *, scale, **_: scale / math.sqrt(2), laws.laplace),
+                    "it is Laplace noise. sigma is the multiplier of Gaussian noise.",
+                ),
+            ],
+        ),
+    )
+
+
 def check_next_trim(answer: Any) -> None:
     """The next F by the rule that settles."""
 
@@ -248,12 +369,6 @@ def check_next_trim(answer: Any) -> None:
     )
 
 
-# ---- Checks of items 5 and 8 of chapter 11: equal privacy, and why F is no share of the batch ----
-
-# .. math::
-#
-#     \varepsilon_{\text{DP-SGD}}(\sigma_G) = \varepsilon_{\text{TSGD+PTR}}(\sigma)
-
 _RUN: dict[str, Any] = {"q": 0.01, "steps": 500, "delta": 1e-5}
 _TEST: dict[str, Any] = {"sigma": 2.0, "tau": 0.6, "scale": 1.0, "delta0": 1e-8}
 
@@ -277,129 +392,21 @@ def check_matched(answer: Any) -> None:
             ),
             Mistake(1.2, "this is sigma times tau, the noise after a passed test, in units of R."),
             Mistake(
-                lambda value: 0 < float(value) < right and pld.epsilon(sigma=float(value), **_RUN).epsilon > 0,
+                lambda value: 0 < float(value) < right,
                 "DP-SGD with this noise spends more than the run with the test.",
+                example=0.9 * right,
             ),
             Mistake(
                 lambda value: right < float(value),
                 "DP-SGD with this noise spends less than the run with the test.",
+                example=1.1 * right,
             ),
         ],
         hint="Two epsilons must agree: that of the run with the test, and that of DP-SGD with as many steps.",
     )
 
 
-def check_share(answer: Any) -> None:
-    """Why F must not be a share of the batch that was drawn."""
-    checks.argument(
-        answer,
-        name="share",
-        minimum_words=25,
-        must_mention={
-            "what one more record does to F": ["F", "trim"],
-            "how far the sum moves": ["2R", "2 R", "twice", "two"],
-            "what is used instead": ["expected", "fixed", "constant", "qn"],
-        },
-        rubric=[
-            "One record changes the size of the batch, and with it F, by one.",
-            "Then one gradient of length R enters or leaves because of F, and another because of the record: 2 R.",
-            "The expected size q n is a constant, the same for neighbours.",
-        ],
-    )
-
-
-# ---- The check of item 3 of chapter 11: the noisy trimmed sum ----
-
-# .. math::
-#
-#     \text{TSUM}_F + N(0, \sigma^2 R^2 I)
-
-_M, _TRIM = 24, 8
-
-
-def check_noisy_total(answer: Any) -> None:
-    """A trimmed sum that one record moves by at most the bound, with noise for that, in each coordinate anew."""
-
-    def released(f: Any, rows: Any, ids: Any, *, trim: int, bound: float, sigma: float, seed: int = 0) -> Any:
-        rng = np.random.default_rng(seed)
-        came = verdict.given(f(rows.copy(), ids=ids.copy(), trim=trim, bound=bound, sigma=sigma, rng=rng))
-        return np.asarray(came, dtype=float)
-
-    def sums(f: Any) -> bool | str:
-        rng = np.random.default_rng(1)
-        for m, trim in ((6, 2), (5, 0), (3, 3), (4, 5), (9, 4)):
-            rows = rng.normal(size=(m, 3)) * rng.uniform(0.2, 6.0, size=(m, 1))
-            ids = rng.permutation(100)[:m]
-            came = released(f, rows, ids, trim=trim, bound=2.0, sigma=0.0)
-            right = trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=trim, bound=2.0)
-            if came.shape != right.shape:
-                return f"for {m} vectors of 3 numbers it returned an array of shape {came.shape}"
-            if not np.allclose(came, right, rtol=0.0, atol=1e-9):
-                if np.allclose(came, trimmed_sum.trimmed_sum(rows, ids=ids, trim=trim)):
-                    return "the vectors are not clipped to the bound"
-                if np.allclose(came, trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=0, bound=2.0)):
-                    return "nothing is trimmed"
-                if np.allclose(came * m, right):
-                    return "it is divided by the number of vectors: return the sum"
-                if m <= trim:
-                    return f"with {m} vectors and trim = {trim} nothing is left, and the sum is zero"
-                return (
-                    f"for {m} vectors of different lengths and trim = {trim} it is another sum. "
-                    "Leave out those that are longest before clipping"
-                )
-        return True
-
-    def moves(f: Any) -> bool | str:
-        rng = np.random.default_rng(2)
-        worst = 0.0
-        for _ in range(100):
-            rows = rng.choice([-3.0, 3.0, 0.5], size=(_M, 1), p=[0.45, 0.45, 0.1]) * np.array([[0.6, 0.8]])
-            ids, order = rng.permutation(1000)[:_M], rng.permutation(_M)[1:]
-            here = released(f, rows, ids, trim=_TRIM, bound=1.0, sigma=0.0)
-            there = released(f, rows[order], ids[order], trim=_TRIM, bound=1.0, sigma=0.0)
-            worst = max(worst, float(np.linalg.norm(here - there)))
-        if worst > 1.0 + 1e-6:
-            return (
-                f"in a batch that comes in another order, one record moved the sum by {worst:.1f} times the bound, so "
-                "that no noise for the bound protects it. Let the id decide between equal lengths"
-            )
-        return True
-
-    def noise(f: Any) -> bool | str:
-        rows, ids = np.zeros((3, 4000)), np.arange(3)
-        one = released(f, rows, ids, trim=1, bound=2.0, sigma=1.5, seed=5)
-        deviation = float(one.std()) / 3.0
-        if not np.any(one):
-            return "there is no noise"
-        if float(one.std()) < 1e-9:
-            return "every coordinate gets the same noise. Draw one number for each of them"
-        if np.array_equal(one, released(f, rows, ids, trim=1, bound=2.0, sigma=1.5, seed=6)):
-            return "the noise is the same every time: draw it from the rng that it is given"
-        if not np.array_equal(one, released(f, rows, ids, trim=1, bound=2.0, sigma=1.5, seed=5)):
-            return "its randomness is its own: draw it from the rng that it is given"
-        if abs(deviation - 1.0) > 0.1:
-            return f"its standard deviation is {deviation:.3g} times what sigma and the bound ask for"
-        empty = released(f, np.zeros((0, 50)), np.arange(0), trim=1, bound=2.0, sigma=1.5)
-        if empty.shape != (50,) or not np.any(empty):
-            return "an empty batch must get its noise as well: an answer without noise says that nobody was drawn"
-        return True
-
-    checks.properties(
-        answer,
-        name="noisy_total",
-        cases=[
-            ("without noise it is the sum of the clipped vectors, less the longest ones", sums),
-            ("one record moves the sum by at most the bound", moves),
-            ("each coordinate gets fresh noise of deviation sigma times bound, in an empty batch too", noise),
-        ],
-    )
-
-
-# ---- Checks of items 6 and 7 of chapter 11, which train a small network: the test that passes, and an attack ----
-
-# passed: max(0, F - #{i : |g_i| > tau R}) + Lap(b) > b log(1/(2 delta_0))
-
-_STEPS = 60
+_STEPS = 60  # of the small network of items 6 and 7
 
 
 @functools.cache
@@ -443,6 +450,11 @@ def _train(labels: Any, *, clip_norm: float, trim: int | None, change: int = 0) 
     return float(run.trace.accuracy[-1]), float(seen["passed"][-1]), float(seen["trim"][-1])
 
 
+@functools.cache
+def _clean_accuracy() -> float:
+    return _train(_images()[0][1], clip_norm=1.0, trim=None)[0]
+
+
 def check_setting(answer: Any) -> None:
     """A clip norm and an F for which most tests pass, without throwing most of the batch away."""
     if answer is ...:
@@ -477,6 +489,8 @@ def check_setting(answer: Any) -> None:
 def check_attack(answer: Any) -> None:
     """Labels of which at most a fifth are changed, and that cost DP-SGD at least ten points."""
 
+    truth, place = data.fashion_mnist_subset().train_labels, np.arange(10_000)
+
     def read(value: Any) -> Any:
         labels = np.asarray(value)
         if labels.shape != (10_000,) or not np.issubdtype(labels.dtype, np.integer):
@@ -486,7 +500,12 @@ def check_attack(answer: Any) -> None:
         return labels
 
     def changed(value: Any) -> int:
-        return int((read(value) != _images()[0][1].numpy()).sum())
+        return int((read(value) != truth).sum())
+
+    def spread(labels: Any) -> bool:
+        """Whether the changes come from most classes and lead to most classes."""
+        wrong = labels != truth
+        return min(len(np.unique(truth[wrong])), len(np.unique(labels[wrong]))) > 5
 
     @functools.cache
     def drop(key: bytes) -> float:
@@ -517,23 +536,31 @@ def check_attack(answer: Any) -> None:
         test=test,
         name="attack",
         mistakes=[
-            Mistake(lambda value: changed(value) == 0, "changes no label."),
+            Mistake(lambda value: changed(value) == 0, "changes no label.", example=truth),
             Mistake(
-                lambda value: 0 < changed(value) <= 2000 and _spread(read(value)),
+                lambda value: 0 < changed(value) <= 2000 and spread(read(value)),
                 "spreads its changes over all classes: wrong votes that point everywhere cancel. Let them agree.",
+                example=np.where(place % 5 == 0, (truth + 1 + place // 5 % 9) % 10, truth),
             ),
         ],
         shows=lambda value: f"{changed(value):,} wrong labels cost DP-SGD {points(value):.0f} points",
     )
 
 
-@functools.cache
-def _clean_accuracy() -> float:
-    return _train(_images()[0][1], clip_norm=1.0, trim=None)[0]
-
-
-def _spread(labels: Any) -> bool:
-    """Whether the changes come from most classes and lead to most classes."""
-    true = _images()[0][1].numpy()
-    wrong = labels != true
-    return min(len(np.unique(true[wrong])), len(np.unique(labels[wrong]))) > 5
+def check_share(answer: Any) -> None:
+    """Why F must not be a share of the batch that was drawn."""
+    checks.argument(
+        answer,
+        name="share",
+        minimum_words=25,
+        must_mention={
+            "what one more record does to F": ["F", "trim"],
+            "how far the sum moves": ["2R", "2 R", "twice", "two"],
+            "what is used instead": ["expected", "fixed", "constant", "qn"],
+        },
+        rubric=[
+            "One record changes the size of the batch, and with it F, by one.",
+            "Then one gradient of length R enters or leaves because of F, and another because of the record: 2 R.",
+            "The expected size q n is a constant, the same for neighbours.",
+        ],
+    )
