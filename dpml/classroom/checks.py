@@ -29,7 +29,6 @@ from dpml.classroom.answer_checks import argument, choice, counterexample, numbe
 from dpml.classroom.calls import signature
 from dpml.classroom.function_checks import function, properties
 from dpml.classroom.law_check import law
-from dpml.classroom.privacy_checks import mechanism
 from dpml.classroom.verdict import Mistake, NotYet, together
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "counterexample",
     "function",
     "law",
-    "mechanism",
     "number",
     "properties",
     "signature",

@@ -80,7 +80,6 @@ def registered(check: Callable[[Any], None], answer: Any) -> list[tuple[str, dic
         for kind in KINDS:
             patch.setattr(checks, kind, lambda answer, kind=kind, **given: asked.append((kind, given)))
         patch.setattr(checks, "properties", lambda *answer, **given: None)
-        patch.setattr(checks, "mechanism", lambda *answer, **given: None)
         with contextlib.suppress(NotYet):
             check(answer)
     return asked
