@@ -243,7 +243,7 @@ def _together(seen: list[_Seen], right: Laws) -> str:
         alike = (up.T @ up + (1 - up).T @ (1 - up))[pairs].astype(np.int64)
         next_to = np.array((up[:, 1:] == up[:, :-1]).sum())
         if d > 1 and (odd(alike, n, chance[pairs]) or odd(next_to, n * (d - 1), np.diag(chance, 1).mean())):
-            return "The numbers of one answer move together: draw a random number of its own for each, not one for all."
+            return "The numbers of one answer move together: draw one for each, not one for all."
         if odd(np.array((up[1:] == up[:-1]).sum()), (n - 1) * d, np.diag(chance).mean()):
             return "One answer and the next move together: draw fresh noise from the rng every time."
     return ""
@@ -314,6 +314,8 @@ def _clear(seen: list[_Seen], mistakes: Sequence[Mistake]) -> bool:
 
 def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> str:
     """The sentence of the law that fits: a registered mistake or the right law with other noise; or a general one."""
+    if _likely(seen, right) and (moved := _together(seen, right)):
+        return moved  # each number for itself is right, and a mistake may fit as well
     tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes if _explains(seen, m.wrong)]
     factor = _refined(seen, right, _best(seen, right, 1.0, _ROUGH)[0])
     if not 0.95 < factor < 1.05 and _likely(seen, right, factor):

@@ -198,6 +198,7 @@ WRONG = {
         (mean_of(noise=lambda rng, scale, rows: rng.normal(scale=math.sqrt(2) * scale, size=rows.shape[1])), "about 1"),
         (mean_of(noise=lambda rng, scale, rows: rng.normal(scale=scale, size=rows.shape).sum(axis=0)), "each of the"),
         (mean_of(noise=lambda rng, scale, rows: scale * rng.normal() * np.eye(rows.shape[1])[0]), "entry 1"),
+        (mean_of(noise=lambda rng, scale, rows: scale * rng.normal()), "move together"),
         (forgets_the_columns, "expected is 3 finite numbers"),
     ],
     items.check_noisy_sum: [

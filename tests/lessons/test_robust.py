@@ -120,6 +120,7 @@ WRONG = {
         (total_of(noise=lambda rng, scale, rows: OWN.normal(scale=scale, size=rows.shape[1])), "its own randomness"),
         (total_of(noise=lambda rng, scale, rows: rng.normal(scale=scale, size=rows.shape).sum(axis=0)), "each of the"),
         (total_of(noise=lambda rng, scale, rows: 1.4 * scale * rng.normal(size=rows.shape[1])), "about 1.4 times"),
+        (total_of(noise=lambda rng, scale, rows: scale * rng.normal()), "move together"),
     ],
     items.check_next_trim: [
         (lambda trim, **k: trim, "both ends are clipped"),
