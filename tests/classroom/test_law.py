@@ -238,7 +238,7 @@ def test_law_of_arrays():
         noise[1::2] = -noise[: len(noise) // 2 * 2 : 2]
         return values + noise
 
-    assert "of its own for each" in verdict(checks.law, in_pairs, **ask)
+    assert "draw one for each" in verdict(checks.law, in_pairs, **ask)
     wrong_size = verdict(checks.law, lambda values, *, rng: values[:2] + rng.laplace(size=2), **ask)
     assert "expected is 3 finite numbers" in wrong_size
     half = verdict(checks.law, lambda values, *, rng: values + rng.laplace(scale=0.5, size=len(values)), **ask)
