@@ -243,7 +243,7 @@ def _together(seen: list[_Seen], right: Laws) -> str:
         alike = (up.T @ up + (1 - up).T @ (1 - up))[pairs].astype(np.int64)
         next_to = np.array((up[:, 1:] == up[:, :-1]).sum())
         if d > 1 and (odd(alike, n, chance[pairs]) or odd(next_to, n * (d - 1), np.diag(chance, 1).mean())):
-            return "The numbers of one answer move together: draw one for each, not one for all."
+            return "The numbers of one answer move together: draw one of its own for each, not one for all."
         if odd(np.array((up[1:] == up[:-1]).sum()), (n - 1) * d, np.diag(chance).mean()):
             return "One answer and the next move together: draw fresh noise from the rng every time."
     return ""

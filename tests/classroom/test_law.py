@@ -231,14 +231,14 @@ def test_law_of_arrays():
     checks.law(lambda values, *, rng: values + rng.laplace(size=len(values)), **ask)
     checks.law(lambda values, *, rng: [float(value + rng.laplace()) for value in values], **ask)
     one_for_all = verdict(checks.law, lambda values, *, rng: values + rng.laplace(), **ask)
-    assert "draw one for each, not one for all" in one_for_all
+    assert "draw one of its own for each, not one for all" in one_for_all
 
     def in_pairs(values, *, rng):
         noise = rng.laplace(size=len(values))
         noise[1::2] = -noise[: len(noise) // 2 * 2 : 2]
         return values + noise
 
-    assert "draw one for each" in verdict(checks.law, in_pairs, **ask)
+    assert "of its own for each" in verdict(checks.law, in_pairs, **ask)
     wrong_size = verdict(checks.law, lambda values, *, rng: values[:2] + rng.laplace(size=2), **ask)
     assert "expected is 3 finite numbers" in wrong_size
     half = verdict(checks.law, lambda values, *, rng: values + rng.laplace(scale=0.5, size=len(values)), **ask)
@@ -249,7 +249,7 @@ def test_law_of_arrays_of_labels():
     ask = each(lambda bit, noise: laws.discrete({bit: 0.7, 1 - bit: 0.3}))
     checks.law(lambda values, *, rng: values ^ (rng.random(len(values)) < 0.3), **ask)
     one_coin = verdict(checks.law, lambda values, *, rng: values ^ int(rng.random() < 0.3), **ask)
-    assert "draw one for each, not one for all" in one_coin
+    assert "draw one of its own for each, not one for all" in one_coin
     rate = verdict(checks.law, lambda values, *, rng: values ^ (rng.random(len(values)) < 0.4), **ask)
     assert "does not follow the law asked for: at values = [0, 1, 0]" in rate or "entry" in rate
 
