@@ -52,9 +52,9 @@ def pages() -> list[str]:
 
 def newest(*paths: Path) -> float:
     """When the last change was made below the paths; caches and hidden files do not count."""
-    files = [file for path in paths for file in (path, *path.rglob("[!.]*")) if file.is_file()]
-    own = [file for file in files if not {"__pycache__", ".ipynb_checkpoints"} & set(file.parts)]
-    return max((file.stat().st_mtime for file in own), default=0.0)
+    files = [file for path in paths for file in (path, *path.rglob("*")) if file.is_file()]
+    own = [file for file in files if not any(part[0] in "._" for part in file.relative_to(ROOT).parts[1:-1])]
+    return max((file.stat().st_mtime for file in own if file.name[0] != "."), default=0.0)
 
 
 def resize(driver: Any, size: tuple[int, int]) -> None:
