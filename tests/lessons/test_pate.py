@@ -115,7 +115,7 @@ WRONG = {
         (([1, 1], [0, 2]), "these votes lose 1.307"),
         (([5, 15], [5, 15]), "exactly one vote must move"),
         (([1, 19], [0, 19, 1]), "not an input that the claim speaks of"),
-        (([1.5, 19], [0.5, 20]), "whole numbers of votes"),
+        (([1.5, 19], [0.5, 20]), "whole numbers"),
     ],
     items.check_release_label: [
         (of_scale(1.3), "times what is needed"),
