@@ -328,10 +328,10 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> s
             if _explains(seen, m.wrong, factor):
                 tried.append((m.wrong, factor, 6.0, f"A known mistake: {m.diagnosis}"))
     fitting = [(_fit(seen, law, noise) - less, text) for law, noise, less, text in tried]
-    if fitting:
-        return max(fitting, key=lambda pair: pair[0])[1]
     if (few := _few_values(seen)) and all(_rounded(one) for one in seen):
         return f"There are only {few} different values, so they are rounded: do not round."
+    if fitting:
+        return max(fitting, key=lambda pair: pair[0])[1]
     if any(map(_constant, seen)):
         return "It adds no noise, or the same noise every time: draw fresh noise from the rng that it is given."
     return _together(seen, right)
