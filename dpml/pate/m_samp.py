@@ -6,12 +6,7 @@ With a sampling probability q (the lecture's $\gamma$) and $n_T$ models:
 2. If some record is in more than $2 q n_T$ parts, fail (the event B).
 3. Evaluate f on every part, and let $c_{(1)} \ge c_{(2)}$ be the two largest counts of equal answers. The answer is the
    most frequent one if $d + \mathrm{Lap}(1/\varepsilon) > \log(1/\delta)/\varepsilon$, with
-
-   .. math::
-
-       d = \frac{c_{(1)} - c_{(2)}}{4 q n_T} - 1 ;
-
-   otherwise fail.
+   $d = (c_{(1)} - c_{(2)}) / (4 q n_T) - 1$; otherwise fail.
 
 Theorem (privacy). For replace-one neighbours, $\varepsilon > 0$, $0 < \delta < 1$, any q and $n_T$ and any f with a
 finite set of answers, M_samp is $(\varepsilon, \delta/2)$-differentially private.
