@@ -28,6 +28,10 @@ most $e^{2\gamma} Q$, which bounds its ratio of probabilities; every other class
 This is the bound with Q in the place of q, and it grows with Q where the condition holds (cited: Papernot et al. 2017,
 Theorem 3).
 
+Beyond the condition, for $1/(1 + e^{2\gamma}) \le q < e^{-2\gamma}$, the formula still holds and is of no use: it is at
+least $2\gamma\lambda$, which bounds the moment of every $(2\gamma, 0)$-private mechanism. From $e^{-2\gamma}$ on it is
+undefined.
+
 A number of Theorem 2 depends on the votes, so that it is private information itself, and it bounds the loss of outputs
 drawn from *these* votes; the outputs of a neighbour have a bound of their own.
 """
@@ -115,8 +119,8 @@ def laplace_moment_data_dependent(counts: ArrayLike, *, lam: ArrayLike, scale: f
     """Return the smaller bound of Theorems 1 and 2 on the log-moment of each query, for these votes.
 
     The shape is that of the queries (none for one histogram) followed by that of `lam`. Where the condition of Theorem
-    2 fails, its formula means nothing, and Theorem 1 alone is used: the result is never NaN. Private information: it
-    tells about the votes. Neighbours as in `laplace_vote_epsilon`.
+    2 fails, its formula is worse than 2 lam/scale, or undefined, and Theorem 1 alone is used: the result is never NaN.
+    Private information: it tells about the votes. Neighbours as in `laplace_vote_epsilon`.
 
     Raises:
         ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two

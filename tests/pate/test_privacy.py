@@ -81,10 +81,19 @@ def test_golden_laplace_moments(row):
         assert laplace_votes.laplace_moment(lam, scale=scale) == pytest.approx(moment["alpha_data_indep"], rel=1e-13)
         used = laplace_votes.laplace_moment_data_dependent(row["counts"], lam=lam, scale=scale)
         assert used == pytest.approx(moment["alpha_used"], rel=1e-13, abs=1e-14)
-        undefined = moment["alpha_data_dep"] is None
-        assert undefined == (bound >= 1.0 / (1.0 + math.exp(2.0 / scale)))
-        if undefined:
+        beyond = moment["alpha_data_dep"] is None
+        assert beyond == (bound >= 1.0 / (1.0 + math.exp(2.0 / scale)))
+        if beyond:
             assert used == laplace_votes.laplace_moment(lam, scale=scale)
+
+
+def test_beyond_its_condition_the_formula_is_a_bound_that_is_of_no_use():
+    """From q = 1/(1 + e^(2 gamma)) up to e^(-2 gamma) it is at least 2 gamma lambda, which holds for any votes."""
+    for gamma, lam in itertools.product((0.05, 0.5, 1.0), (0.5, 1.0, 20.0)):
+        for q in np.linspace(1.0 / (1.0 + math.exp(2.0 * gamma)), math.exp(-2.0 * gamma), 50, endpoint=False):
+            ratio = (1.0 - q) / (1.0 - math.exp(2.0 * gamma) * q)
+            formula = math.log((1.0 - q) * ratio**lam + q * math.exp(2.0 * gamma * lam))
+            assert formula >= 2.0 * gamma * lam * (1.0 - 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,14 @@ def test_a_chain_of_single_changes_attains_the_margin():
     assert medians.median_local_sensitivity(data, **RANGE) > tau
 
 
+def test_a_hundred_thousand_records_with_ties():
+    """One scan over the sorted values, where a search over pairs would take hours: the nearest gap is to be centred."""
+    data = np.sort(np.random.default_rng(3).integers(0, 1000, 100_000))
+    last = np.flatnonzero(np.diff(data))  # the last record of each value: beside it is a gap of 1, above 2 tau
+    expected = max(0, min(abs(2 * i + 2 - data.size) - 1 for i in last))
+    assert medians.median_safety_margin(data, tau=0.4, low=0.0, high=1000.0) == expected
+
+
 def test_values_outside_the_range_count_as_its_ends():
     data = [-50.0, 0.1, 0.15, 80.0, 2.0]
     inside = np.clip(data, LOW, HIGH)

@@ -321,7 +321,7 @@ def check_how_many(answer: Any) -> None:
 
 
 def check_moment(answer: Any) -> None:
-    """The smaller of the two bounds on the log-moment, given q; the second alone where the first is undefined."""
+    """The smaller of the two bounds on the log-moment, given q; the second alone beyond the limit of the first."""
 
     def any_votes(lam: float, scale: float) -> float:
         return 2 * lam * (lam + 1) / scale**2
@@ -382,7 +382,7 @@ def check_moment(answer: Any) -> None:
                 "this is the bound for a mechanism that is (1/b)-DP. One vote moves two counts.",
             ),
         ],
-        hint="Where q reaches 1/(1 + e^(2/b)) only the bound for any votes is left.",
+        hint="From q = 1/(1 + e^(2/b)) on the first bound is of no use: take the bound for any votes.",
     )
 
 

@@ -36,9 +36,10 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
         ValueError: if stream does not hold finite numbers, threshold is not finite, epsilon is not in [1e-6,
             1e6] or rng is not a Generator.
 
-    Source: the lecture, "Above Threshold Mechanism", whose list of the noise leaves the threshold out.
-    Printed: "Noise added to each query is Lap(0, 4/epsilon)", and no other noise.
-    Implemented: so here; right is `sparse_vector.above_threshold`, with Lap(2/epsilon) on the threshold.
+    Source: the lecture, "Above Threshold Mechanism", whose summary of the noise leaves the threshold out.
+    Printed: the algorithm has Lap(2/epsilon) on the threshold; the bullet that sums it up names only the noise of the
+        queries, "Noise added to each query is Lap(0, 4/epsilon)".
+    Implemented: as the bullet reads alone; right is the algorithm, `sparse_vector.above_threshold`, with Lap(2/epsilon) on the threshold.
 
     Counterexample: `tests/pate/test_sparse_vector.py::test_without_threshold_noise_every_query_costs`.
     """
