@@ -23,15 +23,16 @@ $(\varepsilon, 0)$. If $f(D) \ne f(D')$, both distances are 0, and f(D) comes wi
 under D', f(D') the other way round, and "fail" with probability $1 - \delta/2$ under both. For every event E this
 gives $P(M(D) \in E) \le P(M(D') \in E) + \delta/2$, and for E = {f(D)} equality with $P(M(D') \in E) = 0$.
 
-Epsilon is least only up to a relative error of about delta. In the first case the Laplace mechanism may spend
-$\delta/2$ too, and by its profile $1 - e^{(\varepsilon' - \varepsilon)/2}$ it is then $(\varepsilon', \delta/2)$-private at
+Epsilon is not the least, but nearly: it may fall by about delta. In the first case the Laplace mechanism may spend
+$\delta/2$ too, and by its profile $1 - e^{(\varepsilon' - \varepsilon)/2}$ it is then
+$(\varepsilon', \delta/2)$-private at
 
 .. math::
 
     \varepsilon' = \max\Bigl(0,\ \varepsilon + 2 \log\bigl(1 - \tfrac{\delta}{2}\bigr)\Bigr) ,
 
-and so is M_stab. At $\varepsilon = 1$, $\delta = 10^{-5}$ that is 0.99999; at $\varepsilon = 0.1$, $\delta = 0.05$ it is
-0.0494.
+and so is M_stab. At $\varepsilon = 1$, $\delta = 10^{-5}$ that is 0.99999; at $\varepsilon = 0.1$, $\delta = 0.05$ it
+is 0.0494.
 
 The last case is why delta cannot be 0: an output that is possible under D only has an infinite loss. The lecture's
 sentence "$\varepsilon$-private with probability $1 - \delta$" is this case; what holds there is $(0, \delta/2)$.

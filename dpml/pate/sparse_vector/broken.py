@@ -39,7 +39,8 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     Source: the lecture, "Above Threshold Mechanism", whose summary of the noise leaves the threshold out.
     Printed: the algorithm has Lap(2/epsilon) on the threshold; the bullet that sums it up names only the noise of the
         queries, "Noise added to each query is Lap(0, 4/epsilon)".
-    Implemented: as the bullet reads alone; right is the algorithm, `sparse_vector.above_threshold`, with Lap(2/epsilon) on the threshold.
+    Implemented: as the bullet reads alone; right is the algorithm, `sparse_vector.above_threshold`, with
+        Lap(2/epsilon) on the threshold.
 
     Counterexample: `tests/pate/test_sparse_vector.py::test_without_threshold_noise_every_query_costs`.
     """
