@@ -20,6 +20,13 @@ def cell_08(says, accused, members, accuracy, false_positive_rate):
     says({"11 %": np.exp(0.1) - 1, "2.72": np.e, "2,981": np.exp(8)})
 
 
+def cell_45(says, chance, has_bag):
+    assert has_bag.sum() == 5
+    says({"30.3 %": chance["D"], "18.5 %": chance["D'"], "1.6": chance["D"] / chance["D'"]})
+    for count, found in ((5, chance["D"]), (4, chance["D'"])):
+        assert found == pytest.approx(np.exp((count - 6) / 2) / 2, abs=5 * np.sqrt(0.25 / 20_000))
+
+
 def cell_13(count, scale, released):
     assert count == 1_000 and scale == pytest.approx(2)
     assert scale / count == pytest.approx(0.2 / 100)  # a fifth of a per cent
