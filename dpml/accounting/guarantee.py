@@ -23,7 +23,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from dpml import arguments
 
-__all__ = ["ADJACENCIES", "KINDS", "SAMPLINGS", "Bounds", "Guarantee"]
+__all__ = ["ADJACENCIES", "KINDS", "PUBLIC", "SAMPLINGS", "Bounds", "Guarantee"]
 
 KINDS = ("exact", "upper bound", "approximation")
 """What a number may be. An approximation may lie below the truth and is not a promise."""
@@ -35,12 +35,17 @@ ADJACENCIES = ("add/remove", "replace-one", "as the mechanism's", "group")
 SAMPLINGS = ("none", "Poisson", "without replacement", "with replacement", "mixed")
 """How records were drawn before the mechanism ran. "mixed": several mechanisms that differ in this."""
 
+PUBLIC = ("none", "n")
+"""What a guarantee takes as public although neighbours differ in it. "n": a divisor or a limit was computed from the
+number of records, so the promise covers what the release tells beyond n, and n itself is not protected."""
+
 _NEIGHBOURS = {
     "add/remove": "for neighbours that differ by one record added or removed",
     "replace-one": "for neighbours that differ in one replaced record",
     "as the mechanism's": "for the neighbours of the mechanism it was made from",
     "group": "for datasets as many steps apart as the group is large",
 }
+_TAKEN = {"none": "", "n": ", with n taken as public"}
 _DRAWN = {
     "none": "",
     "Poisson": ", with Poisson sampling",
@@ -55,11 +60,13 @@ class Guarantee:
     """(epsilon, delta)-differential privacy: what holds, for which neighbours, under which sampling.
 
     `epsilon` is in [0, inf]; infinity says that nothing is known at this delta. `delta` is in [0, 1]. `order` is the
-    Rényi order in (1, inf) at which the number was found, or None. As text it is a plain sentence, whose numbers are
-    rounded up, so that the sentence is true as well; one that promises nothing shows delta as it is.
+    Rényi order in (1, inf) at which the number was found, or None; `public` is one of `PUBLIC`. As text it is a plain
+    sentence, whose numbers are rounded up, so that the sentence is true as well; one that promises nothing shows delta
+    as it is.
 
     Raises:
-        ValueError: for a number outside its range or a label that is not in `KINDS`, `ADJACENCIES`, `SAMPLINGS`.
+        ValueError: for a number outside its range or a label that is not in `KINDS`, `ADJACENCIES`, `SAMPLINGS` or
+            `PUBLIC`.
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Definition 2.4.
     """
@@ -71,6 +78,7 @@ class Guarantee:
     adjacency: str
     sampling: str = "none"
     order: float | None = None
+    public: str = "none"
 
     def __post_init__(self) -> None:
         _set(self, "epsilon", _epsilon("epsilon", self.epsilon))
@@ -78,13 +86,14 @@ class Guarantee:
         arguments.choice("kind", self.kind, KINDS)
         arguments.choice("adjacency", self.adjacency, ADJACENCIES)
         arguments.choice("sampling", self.sampling, SAMPLINGS)
+        arguments.choice("public", self.public, PUBLIC)
         if self.order is not None:
             _set(self, "order", arguments.real("order", self.order, 1.0, low_open=True))
 
     def __str__(self) -> str:
         delta = _round(self.delta, ROUND_CEILING)
         found = "" if self.order is None else f"; found at Rényi order {_shortest(self.order)}"
-        where = f"{_NEIGHBOURS[self.adjacency]}{_DRAWN[self.sampling]}{found}."
+        where = f"{_NEIGHBOURS[self.adjacency]}{_DRAWN[self.sampling]}{_TAKEN[self.public]}{found}."
         if math.isinf(self.epsilon):
             return f"No epsilon is known to hold at delta = {_shortest(self.delta)}, {where}"
         epsilon = _round(self.epsilon, ROUND_CEILING)

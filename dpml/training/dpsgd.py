@@ -5,11 +5,14 @@ r"""DP-SGD: clip each example's gradient, sum, add noise to the sum, divide by t
     \theta_{t+1} = \theta_t - \frac{\eta}{B}\Bigl(\sum_{i \in S_t} g_i \min\bigl(1, \tfrac{C}{\|g_i\|}\bigr)
     + N(0, \sigma^2 C^2 I)\Bigr), \qquad g_i = \nabla_\theta\, \text{loss}(\theta_t; x_i, y_i)
 
-with a fresh sample $S_t$ of expected size B in every step (or any optimizer in place of $-\eta$ times the gradient).
+with a fresh sample $S_t$ in every step, of about B examples.
 
-Theorem (Abadi et al. 2016). Let each example be in $S_t$ with probability q. Then for neighbours that differ by one
-record added or removed, T steps are exactly as private as T releases of a Gaussian mechanism of noise multiplier
-$\sigma$ on a q-sample, composed; `dpml.accounting.pld` computes it.
+Theorem (Abadi et al. 2016). Let each example be in $S_t$ with probability q, independently of the others, and let the
+noise be independent over coordinates and steps and of the samples. Let q, $\sigma$, C, B, T and the rule of the update
+be fixed without the data. In place of $-\eta$ times the noisy mean there may be any optimizer that sees nothing of the
+data but the noisy means. Then for neighbours that differ by one record added or removed, publishing all $\theta_t$ is
+at least as private as T releases of a Gaussian mechanism of noise multiplier $\sigma$ on a q-sample, composed;
+`dpml.accounting.pld` computes it. (It may be more private: a loss that is constant tells nothing.)
 
 Proof. Given the earlier steps, the sum without noise moves by at most C when one example is added or removed: each
 clipped gradient has norm at most C and does not depend on the other examples. So the noisy sum is a Gaussian mechanism
@@ -17,8 +20,10 @@ of sensitivity C and standard deviation $\sigma C$ on the sample. Division by th
 later use of $\theta_{t+1}$ are post-processing; the composition is adaptive.
 
 Three points of the proof are easy to lose: the gradient of *each example* is clipped and not that of the batch; the
-noise is measured in units of C and added *to the sum*, before the learning rate; B must not depend on the sample. The
-lecture's slide prints all three otherwise; `dpml.training.broken` runs them and the audits catch them.
+noise is measured in units of C and added *to the sum*, before the learning rate; B depends neither on the sample nor on
+the number of records, which differs between neighbours: see `dpml.training.sampling`. The lecture's slide clips the
+gradient of the batch, coordinate by coordinate, and adds the noise after the learning rate; `dpml.training.broken` runs
+these, and the audits catch them.
 
 | mechanism | weights | guarantee |
 |---|---|---|
@@ -27,7 +32,7 @@ lecture's slide prints all three otherwise; `dpml.training.broken` runs them and
 | `sgd` | $w = 1$, no noise | none: the yardstick |
 
 `dpml.training.train` trains with them. With `FullBatch` the first is noisy gradient descent, the lecture's DP-GD: T
-steps are exactly one Gaussian mechanism of noise multiplier $\sigma/\sqrt T$.
+steps have the guarantee of one Gaussian mechanism of noise multiplier $\sigma/\sqrt T$.
 
 What the guarantee does not cover: the choice of the hyperparameters, if it looked at these data; losses and norms in
 the trace, which have no noise; a generator whose seed is known (see `dpml.training.loop`). In float32 a weighted

@@ -6,13 +6,14 @@ r"""The one trainer: a step of it is one noisy sum.
     + N(0, s^2 I)\Bigr)\Bigr).
 
 The sampler draws S (`dpml.training.sampling`), the mechanism chooses the weights and s (`dpml.training.dpsgd`,
-`dpml.training.trimming`), B is the *expected* batch size. Everything after the noise is post-processing, so any
-optimizer may follow.
+`dpml.training.trimming`), B is the sampler's *expected* batch size, a number fixed without the data (if it is not, the
+guarantee says "with n taken as public"). Everything after the noise is post-processing: any optimizer may follow that
+sees nothing of the data but these noisy means.
 
 What the loop takes care of, because each slip here spends privacy in silence:
 
 - a batch is drawn afresh in each step, and an empty one is a step like any other;
-- the divisor is the expected batch size, never the realised one;
+- the divisor is the expected batch size, never the realised one, nor one from the data (the label tells);
 - an interrupted run goes on with the generators where they were: no noise is used twice, no step is forgotten;
 - whatever can be refused is refused before the first step.
 
@@ -70,7 +71,6 @@ def train(
     optimizer: torch.optim.Optimizer,
     delta: float,
     generator: torch.Generator,
-    expected_batch: float | None = None,
     micro_batch: int | None = None,
     trace_every: int | None = None,
     test: tuple[Tensor, Tensor] | None = None,
@@ -89,13 +89,11 @@ def train(
         x: the examples, one per row.
         y: the labels, one per row.
         mechanism: what a step releases: `dp_sgd`, `dp_sgd_automatic`, `tsgd`, `tsgd_ptr` or `sgd`, with its settings.
-        sampling: `Poisson`, `FixedSize` or `FullBatch`.
+        sampling: `Poisson`, `FixedSize` or `FullBatch`; its expected size is what the noisy sum is divided by.
         steps: number of steps in all, >= 1.
         optimizer: any torch optimizer of all trained parameters of the model.
         delta: the delta of the guarantees, in [0, 1].
         generator: source of samples and noise, on the CPU.
-        expected_batch: what the noisy sum is divided by; None for the sampler's expected size (q n, m or n). Under
-            add/remove n is not public in the strict sense: give a number that was fixed without looking at the data.
         micro_batch: at most so many examples at once in memory; None for all of a batch.
         trace_every: a point of the trace after every so many steps; None for 20 points.
         test: (x, y) on which the accuracy is measured at each point; treated as public.
@@ -121,9 +119,6 @@ def train(
     _checks.examples(x, y)
     if isinstance(sampling, FixedSize) and sampling.m > len(x):
         raise ValueError(f"sampling must draw at most the {len(x)} examples that there are, got {sampling}")
-    expected = sampling.expected(len(x))
-    if expected_batch is not None:
-        expected = arguments.real("expected_batch", expected_batch, 0.0, low_open=True)
     steps = arguments.integer("steps", steps, 1, 10**9)
     cpu_generator(generator)
     _checks.optimizer(optimizer, parameters)
@@ -143,7 +138,7 @@ def train(
             _checks.examples_tried(model, loss_fn, *test, device=device, names="test")
         self_test(model, loss_fn, *some)
         training = _Training(
-            model, loss_fn, x, y, parameters, mechanism, sampling, steps, optimizer, delta, device, expected,
+            model, loss_fn, x, y, parameters, mechanism, sampling, steps, optimizer, delta, device,
             micro_batch, every, test, path, corrupt,
         )  # fmt: skip
         return training.run(generator)
@@ -175,7 +170,6 @@ class _Training:
     optimizer: torch.optim.Optimizer
     delta: float
     device: torch.device
-    expected: float
     micro_batch: int | None
     every: int
     test: tuple[Tensor, Tensor] | None
@@ -201,7 +195,7 @@ class _Training:
             ids = self.sampling.draw(len(self.x), generator=self.randomness.sampling)
             batch = Batch(self._chunks(ids), ids=ids.to(self.device), parameters=self.parameters)
             released = self.mechanism.release(batch, state=self.state, generator=self.randomness.noise)
-            gradient = released.vector.div_(self.expected)
+            gradient = released.vector.div_(self.sampling.expected(len(self.x)))
             finite = [torch.stack(torch.aminmax(gradient)), batch.losses, batch.norms]
             good = torch.stack([values.isfinite().all() for values in finite]).all()
             if self.looks_always and not bool(good):
@@ -340,7 +334,6 @@ class _Training:
             **dict(self.mechanism.settings),
             "delta": self.delta,
             "sampling": repr(self.sampling),
-            "expected batch": self.expected,
             "optimizer": f"{type(self.optimizer).__name__} {rates}",
             "parameters": str({name: tuple(parameter.shape) for name, parameter in self.parameters.items()}),
             "device": self.device.type,

@@ -17,14 +17,15 @@ audit. `dpml.training.dpsgd` and `dpml.training.trimming` make them, with two fu
 The noise is drawn once, in one piece, on the sum of all micro-batches, also when the batch is empty; and here only.
 
 Costs add up over time as well: `together` composes runs of different noise and rate. Neighbours are those of the
-samplers (`dpml.training.sampling`).
+samplers (`dpml.training.sampling`). Where a sampler computes the divisor from the number n of records, which differs
+between add/remove neighbours, the guarantee says "with n taken as public".
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -34,7 +35,7 @@ from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import losses
 from dpml.training.per_example import PerExample
-from dpml.training.sampling import Sampler, sampler
+from dpml.training.sampling import FixedSize, Sampler, sampler
 
 __all__ = ["Accountant", "Batch", "Decision", "Each", "Mechanism", "Release", "State", "each_example", "gaussian"]
 __all__ += ["together", "whole_batch"]
@@ -130,7 +131,8 @@ class Mechanism:
         """
         sampling = sampler("sampling", sampling)
         self.start(sampling, n)
-        return self.accountant.guarantees(counts, sampling=sampling, n=n, delta=delta)
+        found = self.accountant.guarantees(counts, sampling=sampling, n=n, delta=delta)
+        return [_labelled(guarantee, [sampling]) for guarantee in found]
 
     def guarantee(self, *, sampling: Sampler, n: int, steps: int, delta: float) -> Guarantee:
         """Return what holds after so many steps on n records: before a run, and the same as the run will say.
@@ -170,15 +172,21 @@ def together(runs: Sequence[tuple[Mechanism, Sampler, int]], *, n: int, delta: f
     if not isinstance(runs, list | tuple) or not runs or not all(_is_run(run) for run in runs):
         raise ValueError(f"runs must be a non-empty list of (mechanism, sampling, steps), got {repr(runs)[:60]}")
     parts, infinite = [], False
+    samplings = [sampler("sampling", sampling) for _, sampling, _ in runs]
     for mechanism, sampling, steps in runs:
-        mechanism.start(sampler("sampling", sampling), n)
+        mechanism.start(sampling, n)
         loss = mechanism.accountant.loss(sampling=sampling, n=n)
         infinite |= loss is None and steps > 0
         parts += [] if loss is None else [(loss, steps)]
     if infinite:
         return Guarantee(math.inf, delta=arguments.probability("delta", delta), kind="exact", adjacency="add/remove")
-    found: Guarantee = losses.compose(parts, delta=delta).guarantee()
-    return found
+    return _labelled(losses.compose(parts, delta=delta).guarantee(), samplings)
+
+
+def _labelled(guarantee: Guarantee, samplings: Sequence[Sampler]) -> Guarantee:
+    """Say that n is taken as public where a divisor was computed from it and neighbours differ in it."""
+    derived = any(not isinstance(sampling, FixedSize) and sampling.expected_batch is None for sampling in samplings)
+    return replace(guarantee, public="n") if derived and guarantee.adjacency != "replace-one" else guarantee
 
 
 def _is_run(run: Any) -> bool:

@@ -12,9 +12,12 @@ setting, and the usual third way, a shuffled pass over the data in disjoint batc
 not independent, and the sum over a shuffled batch is *not* as private as the sum over a Poisson sample of the same
 size. A ``DataLoader`` is therefore refused.
 
-The divisor of a noisy sum is the *expected* size, which is public; the size of a Poisson sample is not, and its value
-would change the sensitivity. Where n itself differs between neighbours (add/remove), n in the divisor is a convention:
-the training functions take another divisor as `expected_batch`.
+What is public. The size of a Poisson sample is secret: as a divisor it would change the sensitivity. Nor is n public
+under add/remove. The noise has deviation s / B after the division by B, in each of p coordinates; with B = q n of the
+data's own n the noise itself tells n from n - 1, from about p > n^2 on in a single step, whatever sigma is. So q and B
+are numbers that are fixed without the data: give B as `expected_batch`, here, where every mechanism finds it (trimming
+limits F by it). Without it B is computed from the records that come, and a guarantee of training says "with n taken as
+public". Under replace-one n is public by definition.
 
 `micro_batches` cuts a logical batch into pieces that fit the memory. It has no privacy meaning.
 """
@@ -39,8 +42,11 @@ __all__ = ["FixedSize", "FullBatch", "Poisson", "Sampler", "cpu_generator", "mic
 class Poisson:
     """Each example is in the batch with probability `q`, independently of all others; the batch may be empty.
 
+    `expected_batch` is the number that noisy sums are divided by, fixed without the data; None for q n, with n taken as
+    public. A q that is computed from the number of records, as 256/n, takes n as public as well.
+
     Raises:
-        ValueError: if q is not in (0, 1].
+        ValueError: if q is not in (0, 1] or expected_batch not in (0, inf).
 
     Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, section 3.1 (their lots); Mironov,
     Talwar and Zhang, "Rényi differential privacy of the sampled Gaussian mechanism", arXiv:1908.10530 (2019).
@@ -48,19 +54,22 @@ class Poisson:
 
     _: KW_ONLY
     q: float
+    expected_batch: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", arguments.real("q", self.q, 0.0, 1.0, low_open=True))
+        _keep_expected(self)
 
     def expected(self, n: int) -> float:
-        """Return q n.
+        """Return `expected_batch`, or q n.
 
         Raises:
             ValueError: if n is not an integer >= 1.
 
         Source: the mean of the binomial distribution.
         """
-        return self.q * arguments.integer("n", n, 1)
+        n = arguments.integer("n", n, 1)
+        return self.q * n if self.expected_batch is None else self.expected_batch
 
     def draw(self, n: int, *, generator: torch.Generator) -> torch.Tensor:
         """Return the indices of a fresh batch, increasing, as an int64 tensor on the CPU; possibly empty.
@@ -201,18 +210,31 @@ class FixedSize:
 class FullBatch:
     """Every step uses all examples: gradient descent, without sampling and without its amplification.
 
+    `expected_batch` is the number that noisy sums are divided by, fixed without the data; None for n, which is then
+    taken as public.
+
+    Raises:
+        ValueError: if expected_batch is not in (0, inf).
+
     Source: the lecture, slide "DP-GD".
     """
 
+    _: KW_ONLY
+    expected_batch: float | None = None
+
+    def __post_init__(self) -> None:
+        _keep_expected(self)
+
     def expected(self, n: int) -> float:
-        """Return n.
+        """Return `expected_batch`, or n.
 
         Raises:
             ValueError: if n is not an integer >= 1.
 
         Source: definition.
         """
-        return float(arguments.integer("n", n, 1))
+        n = arguments.integer("n", n, 1)
+        return float(n) if self.expected_batch is None else self.expected_batch
 
     def draw(self, n: int, *, generator: torch.Generator) -> torch.Tensor:
         """Return all indices. The generator is not used.
@@ -259,6 +281,12 @@ class FullBatch:
 
 Sampler = Poisson | FixedSize | FullBatch
 """What the training functions accept as `sampling`."""
+
+
+def _keep_expected(sampling: Poisson | FullBatch) -> None:
+    if sampling.expected_batch is not None:
+        number = arguments.real("expected_batch", sampling.expected_batch, 0.0, low_open=True)
+        object.__setattr__(sampling, "expected_batch", number)
 
 
 def micro_batches(indices: torch.Tensor, *, size: int | None) -> tuple[torch.Tensor, ...]:

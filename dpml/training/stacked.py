@@ -90,8 +90,8 @@ def train(
 ) -> StackedRun:
     """Train K networks, each as `dpml.training.loop.train` would; `stacked` itself is not changed.
 
-    Neighbours: add/remove for `Poisson` and `FullBatch`, replace-one for `FixedSize`. The number of records of a shard
-    is treated as public: it sets the expected batch size.
+    Neighbours: add/remove for `Poisson` and `FullBatch`, replace-one for `FixedSize`. Where a sampler has no
+    `expected_batch`, the number of records of a shard sets it, and the guarantee says "with n taken as public".
 
     Args:
         stacked: the networks before training.

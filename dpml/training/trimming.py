@@ -19,12 +19,14 @@ The test passes if $\Delta + \mathrm{Lap}(b) > b \log(1/(2\delta_0))$. Delta is 
 may change before the local sensitivity exceeds tau R (`dpml.ptr.trimmed_sum`): a count, of sensitivity 1, so that the
 whole rule needs the norms and one weighted sum, as DP-SGD does.
 
-Privacy. Adding or removing an example moves SUM and TSUM by at most R, so trimmed SGD with Gaussian noise is exactly as
-private as DP-SGD at the same sigma. With propose-test-release `dpml.ptr.privacy` accounts for all steps without
+Privacy. Adding or removing an example moves SUM and TSUM by at most R, so trimmed SGD with Gaussian noise has the
+guarantee of DP-SGD at the same sigma. With propose-test-release `dpml.ptr.privacy` accounts for all steps without
 conditions; F of the next step depends on the outcome of the test only, which is released with the step. Neighbours:
-add/remove, Poisson samples.
+add/remove, Poisson samples. The first F and its limit are numbers fixed without the data: the limit is the sampler's
+expected batch size B, so give it as `expected_batch`; if it is q n, the guarantee says "with n taken as public".
 
-Traps, each of them a test: F comes from the *expected* batch size (a quarter of the realised one moves the sum by 2R);
+Traps, each of them a test: F comes from the *expected* batch size (a quarter of the realised one moves the sum by 2R,
+and so does a quarter of q n with the data's own n: round(qn/4) at q = 1/4 is 4 for n = 72 and 5 for n = 73);
 the order is that of unclipped norms (clipped ones tie up to rounding, and one record then reorders the rest); an empty
 batch still draws both noises; where at least F gradients are longer than tau R the margin is 0 and the test passes
 with probability delta0 only.
@@ -268,7 +270,7 @@ def _within(value: Any, most: int) -> Any:
 
 
 def _most(trim: int, sampling: Sampler, n: int) -> int:
-    """The largest F: the expected batch size.
+    """The largest F: the sampler's expected batch size.
 
     Raises:
         ValueError: if trim is larger.

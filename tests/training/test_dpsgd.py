@@ -85,7 +85,7 @@ def test_one_example_moves_the_sum_by_at_most_the_clip_norm():
     worst = 0.0
     for seed, (scale, clip_norm) in enumerate([(1e-3, 1e-3), (1.0, 1.0), (1e3, 1.0), (1e4, 1e-3), (30.0, 1e3)]):
         x, y = data(12, seed=seed, scale=scale, **DOUBLE)
-        given = {"sampling": FullBatch(), "steps": 1, "expected_batch": 1.0, "micro_batch": 5}
+        given = {"sampling": FullBatch(expected_batch=1.0), "steps": 1, "micro_batch": 5}
         sums = {}
         for left, kind in itertools.product((None, *range(12)), (dp_sgd, dp_sgd_automatic)):
             keep = [i for i in range(12) if i != left]

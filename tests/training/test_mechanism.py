@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ GAUSSIAN = [
     functools.partial(dp_sgd_automatic, clip_norm=2.0),
     functools.partial(tsgd, clip_norm=1.0, trim=3),
 ]
-SAMPLERS = [Poisson(q=0.1), FixedSize(m=4), FullBatch()]
+SAMPLERS = [Poisson(q=0.1, expected_batch=4), FixedSize(m=4), FullBatch(expected_batch=40)]
 
 
 # ---- a value ----
@@ -74,6 +75,38 @@ def test_the_test_is_accounted_by_its_own_distribution():
     assert sigma == privacy.noise_multiplier(q=0.1, **TEST, **target)
 
 
+DERIVED = [Poisson(q=0.25), Poisson(q=1.0), FullBatch()]
+FIXED = [Poisson(q=0.25, expected_batch=250), FullBatch(expected_batch=1), FixedSize(m=9)]
+
+
+@pytest.mark.parametrize("sampling", [*DERIVED, *FIXED], ids=repr)
+def test_a_divisor_from_the_data_is_told(sampling):
+    """A mean of 200 zero gradients and one of 199, noise of one seed: the same, or the label takes n as public."""
+    runs, seen = [], []
+    for n in (200, 199):
+        model = linear(3)
+        optimizer = Recording(model.parameters())
+        x, y = torch.zeros(n, 3, dtype=torch.float64), torch.zeros(n)
+        given = {"sampling": sampling, "steps": 1, "sigma": 20.0, "loss_fn": first_output}
+        runs.append(train(model, x, y, optimizer=optimizer, **given).guarantee)
+        seen.append(optimizer.seen[0])
+    assert {guarantee.public for guarantee in runs} == {"n" if sampling in DERIVED else "none"}
+    assert all(("n taken as public" in str(guarantee)) == (sampling in DERIVED) for guarantee in runs)
+    torch.testing.assert_close(seen[1] / seen[0], torch.full_like(seen[0], 200 / 199 if sampling in DERIVED else 1.0))
+
+
+@pytest.mark.parametrize(("q", "n"), [(0.25, 72), (0.1, 999)])
+def test_the_limit_of_a_moving_trim_is_fixed_without_the_data(q, n):
+    for expected, same in ((18.0, True), (None, False)):
+        sampling, mechanism = Poisson(q=q, expected_batch=expected), tsgd_ptr(sigma=1.0, clip_norm=1.0, **TEST, trim=3)
+        limits = [mechanism.start(sampling, size)["most"] for size in (n, n + 1)]
+        if (q, n) == (0.25, 72):
+            same = True  # floor(q n) is 18 for both; the label does not depend on luck
+        assert (limits[0] == limits[1]) == same
+        label = mechanism.guarantee(sampling=sampling, n=n, steps=3, delta=1e-5).public
+        assert label == ("n" if expected is None else "none")
+
+
 def test_no_privacy_says_so():
     target = {"sampling": Poisson(q=0.1), "n": 40, "steps": 6, "delta": 1e-5}
     assert math.isinf(sgd().guarantee(**target).epsilon)
@@ -95,9 +128,9 @@ def test_runs_of_different_noise_rate_and_mechanism_together():
     """Against the composition of their losses, and between the dearest alone and the sum of all."""
     tested = tsgd_ptr(sigma=2.0, clip_norm=1.0, **TEST, trim=5)
     runs = [
-        (dp_sgd(sigma=2.0, clip_norm=1.0), Poisson(q=0.02), 100),
-        (dp_sgd_automatic(sigma=1.0), Poisson(q=0.01), 200),
-        (tested, Poisson(q=0.01), 50),
+        (dp_sgd(sigma=2.0, clip_norm=1.0), Poisson(q=0.02, expected_batch=20), 100),
+        (dp_sgd_automatic(sigma=1.0), Poisson(q=0.01, expected_batch=10), 200),
+        (tested, Poisson(q=0.01, expected_batch=10), 50),
     ]
     found = together(runs, n=1000, delta=1e-5)
     alone = [m.guarantee(sampling=s, n=1000, steps=k, delta=1e-5).epsilon for m, s, k in runs]
@@ -109,7 +142,8 @@ def test_runs_of_different_noise_rate_and_mechanism_together():
     assert found == losses.compose(parts, delta=1e-5).guarantee()
     assert max(alone) < found.epsilon < sum(alone)
     assert math.isinf(together([*runs, (sgd(), Poisson(q=0.02), 1)], n=1000, delta=1e-5).epsilon)
-    assert together([*runs, (sgd(), Poisson(q=0.02), 0)], n=1000, delta=1e-5) == found
+    assert together([*runs, (sgd(), runs[0][1], 0)], n=1000, delta=1e-5) == found
+    assert together([*runs, (sgd(), Poisson(q=0.02), 0)], n=1000, delta=1e-5) == replace(found, public="n")
 
 
 POISSON = Poisson(q=0.1)
@@ -170,10 +204,11 @@ def test_workers_that_lie_need_no_other_trainer():
         mechanism = workers(one, n=5, lie=lies, aggregate=rules.get(name, rules["mean"]))
         model = linear(3)
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        given = {"loss_fn": first_output, "optimizer": optimizer, "expected_batch": 50.0, "micro_batch": 20}
-        run = train(model, x, target, mechanism=mechanism, steps=20, **given)
+        given = {"loss_fn": first_output, "optimizer": optimizer, "micro_batch": 20}
+        sampling = Poisson(q=0.5, expected_batch=50.0)
+        run = train(model, x, target, mechanism=mechanism, steps=20, sampling=sampling, **given)
         ends[name] = float(flat(model).sum())
-        assert run.guarantee == one.guarantee(sampling=Poisson(q=0.5), n=500, steps=20, delta=1e-5)
+        assert run.guarantee == one.guarantee(sampling=sampling, n=500, steps=20, delta=1e-5)
     assert ends["honest"] == pytest.approx(-20 * 3 * 1.0, rel=0.1) and ends["median"] == pytest.approx(-60, rel=0.15)
     assert ends["mean"] < -400
 
@@ -208,7 +243,7 @@ def test_a_canary_is_a_row_and_what_was_released_is_seen_by_the_optimizer():
             x[20, 3] = 100.0
         model = linear(4)
         optimizer = Recording(model.parameters(), lr=1e-6)
-        given = {"loss_fn": first_output, "optimizer": optimizer, "expected_batch": 1.0, "steps": 200}
-        train(model, x, torch.zeros(len(x)), sampling=FullBatch(), **given)
+        given = {"loss_fn": first_output, "optimizer": optimizer, "steps": 200}
+        train(model, x, torch.zeros(len(x)), sampling=FullBatch(expected_batch=1.0), **given)
         seen[canary] = torch.stack(optimizer.seen).mean(0)
     assert seen[True][3] == pytest.approx(1.0, abs=0.4) and seen[False].abs().max() < 0.4  # 5.6 standard errors

@@ -66,6 +66,7 @@ def test_fixed_size_draws_every_set_equally_often():
 def test_full_batch():
     assert FullBatch().draw(5, generator=seeded()).tolist() == [0, 1, 2, 3, 4]
     assert FullBatch().expected(5) == pytest.approx(5.0)
+    assert FullBatch(expected_batch=7).expected(5) == Poisson(q=0.5, expected_batch=7).expected(90) == 7.0
 
 
 @pytest.mark.parametrize("sampling", [Poisson(q=0.1), FixedSize(m=10)])
@@ -153,6 +154,13 @@ BAD = [None, "0.5", True, math.nan, math.inf, -1, 0, 1e400]
 def test_bad_q(bad):
     with pytest.raises(ValueError, match=r"^q must be in \(0, 1\], got "):
         Poisson(q=bad)
+
+
+@pytest.mark.parametrize("bad", [*BAD[1:], torch.tensor([1.0, 2.0])])
+def test_bad_expected_batch(bad):
+    for make in (FullBatch, lambda expected_batch: Poisson(q=0.5, expected_batch=expected_batch)):
+        with pytest.raises(ValueError, match=r"^expected_batch must be in \(0, inf\), got "):
+            make(expected_batch=bad)
 
 
 @pytest.mark.parametrize("bad", [*BAD, 2.0])
