@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-__all__ = ["LossFunction", "evaluated", "examples", "examples_tried", "layers_that_mix", "loss_function", "module"]
-__all__ += ["one_device", "one_loss_each", "optimizer", "out_of_range", "pair", "trained_parameters"]
+__all__ = ["LossFunction", "differing", "evaluated", "examples", "examples_tried", "layers_that_mix", "loss_function"]
+__all__ += ["module", "one_device", "one_loss_each", "optimizer", "out_of_range", "pair", "trained_parameters"]
 
 LossFunction = Callable[[Any, Tensor], Tensor]
 """A function of outputs and labels that returns one loss for each example."""
@@ -58,6 +58,24 @@ def examples(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
             raise ValueError(f"{name} must hold at least one example, got shape {tuple(value.shape)}")
         if value.is_floating_point() and not bool(value.isfinite().all()):
             raise ValueError(f"{name} must hold finite numbers, got an element that is not")
+
+
+def differing(x: Tensor, y: Tensor, *, count: int) -> Tensor:
+    """The numbers of at most `count` examples, in order: where there are such, of different labels and contents."""
+    if len(x) <= count:
+        return torch.arange(len(x))
+    chosen: dict[int, None] = {}
+    for values in (y, x):
+        rows = values.detach().reshape(len(values), -1).float()
+        keys = rows @ torch.cos(torch.arange(rows.shape[1], device=rows.device, dtype=rows.dtype))
+        ordered, places = keys.sort(stable=True)
+        new = torch.ones_like(ordered, dtype=torch.bool)
+        new[1:] = ordered[1:] != ordered[:-1]
+        first = places[new].cpu()
+        some = torch.linspace(0, len(first) - 1, min(count // 2, len(first))).round().long()
+        chosen |= dict.fromkeys(first[some].tolist())
+    numbers = [*chosen, *(i for i in range(len(x)) if i not in chosen)][:count]
+    return torch.tensor(sorted(numbers))
 
 
 # ---- models ----
@@ -196,10 +214,10 @@ def examples_tried(
     Raises:
         ValueError: if the model or the loss fails on them, or there is not one loss for each.
     """
-    chosen = set(range(min(8, len(x))))
+    chosen = set(differing(x, y, count=32).tolist())
     for values in (x, y):
         if not values.is_floating_point() and not values.is_complex():
-            rows = values.reshape(len(values), -1)
+            rows = values.reshape(len(values), -1).to(torch.promote_types(values.dtype, torch.uint8))
             if rows.shape[1]:
                 chosen |= {int(rows.amin(1).argmin()), int(rows.amax(1).argmax())}
     index = torch.tensor(sorted(chosen))

@@ -48,9 +48,8 @@ class Call(NamedTuple):
     """What one call of a unit left: its inputs and outputs as flat lists, and the edges where gradients arrive.
 
     `versions` counts how often each input had been changed in place by then; `shapes` and `edges` are None for outputs
-    that are no tensors or have no gradient; `coarse` says that one of them is in lower precision than float32. `layout`
-    rebuilds the arguments from `inputs`; `single` says that the output is one tensor; `device` and `precision` are
-    those of autocast, None if it was off.
+    that are no tensors or have no gradient. `layout` rebuilds the arguments from `inputs`; `single` says that the
+    output is one tensor; `device` and `precision` are those of autocast, None if it was off.
     """
 
     unit: Unit
@@ -58,7 +57,6 @@ class Call(NamedTuple):
     versions: list[int]
     edges: list[GradientEdge | None]
     shapes: list[torch.Size | None]
-    coarse: bool
     single: bool = True
     layout: Any = None
     device: str = "cpu"
@@ -145,10 +143,6 @@ def _edge(output: Tensor | None) -> GradientEdge | None:
     return get_gradient_edge(output) if output is not None and output.requires_grad else None
 
 
-def _is_coarse(output: Tensor | None) -> bool:
-    return output is not None and output.dtype in (torch.float16, torch.bfloat16)
-
-
 def _own(output: Any) -> Any:
     return output.clone() if isinstance(output, Tensor) and output._is_view() else output
 
@@ -159,7 +153,7 @@ def _hooks_for_rule(unit: Unit, calls: list[Call]) -> list[Any]:
     def after(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
         output = _own(output)
         value = (args[0] if args else kwargs["input"]).detach()
-        calls.append(Call(unit, [value], [value._version], [_edge(output)], [output.shape], _is_coarse(output)))
+        calls.append(Call(unit, [value], [value._version], [_edge(output)], [output.shape]))
         return output
 
     return [unit.layer.register_forward_hook(after, prepend=True, with_kwargs=True)]
@@ -179,11 +173,10 @@ def _hooks_for_any(unit: Unit, calls: list[Call]) -> list[Any]:
         single = isinstance(output, Tensor)
         output = pytree.tree_map(_own, output)
         outputs = [leaf if isinstance(leaf, Tensor) else None for leaf in pytree.tree_leaves(output)]
-        coarse = any(map(_is_coarse, outputs))
         edges, shapes = [_edge(leaf) for leaf in outputs], [None if leaf is None else leaf.shape for leaf in outputs]
         device = next(layer.parameters()).device.type
         precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-        calls.append(Call(unit, leaves, versions, edges, shapes, coarse, single, layout, device, precision))
+        calls.append(Call(unit, leaves, versions, edges, shapes, single, layout, device, precision))
         return output
 
     return [

@@ -20,15 +20,14 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from dpml.training import _checks, _engine, _run_state
+from dpml.training import _checks, _engine, _self_test
 from dpml.training._checks import LossFunction
 
 __all__ = ["PerExample", "per_example_gradients", "self_test"]
@@ -120,20 +119,23 @@ def _at_least_float32(parameter: Tensor) -> torch.dtype:
     return torch.promote_types(parameter.dtype, torch.float32)
 
 
-_FEW = 8
+MANY = 32
+"""On so many examples at most a model is tested."""
+
 _TESTED: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Callable[[], Any]]] = weakref.WeakKeyDictionary()
 
 
 def self_test(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> None:
-    """Compare the engine with ordinary differentiation on the first few examples; return nothing if all is well.
+    """Compare the engine with ordinary differentiation on a few examples that differ; return nothing if all is well.
 
-    Two things that listening to the layers cannot see: a parameter that is used outside its layer as well (the
-    weighted sum then differs from the gradient of the weighted loss), and examples that act on each other (with one
-    of them replaced, or some removed, the losses or norms of the others change). Buffers must not change either: they
-    would carry statistics of the data past the noise. The state of the random generators and of the buffers is put
-    back.
+    Two things that listening to the layers cannot see: a parameter that is used outside its layer as well, or a term of
+    the loss that does not depend on the example (the weighted sum then differs from the gradient of the weighted loss),
+    and examples that act on each other (with some of them removed, the losses or norms of the others change). Buffers
+    must not change either: they would carry statistics of the data past the noise.
 
-    `PerExample` calls it by itself. A batch of one example can only be tested for the first.
+    The comparison is made in double precision, with constants for random numbers, and at parameters some way from those
+    of the model; then everything is put back. `PerExample` calls it by itself, and `dpml.training.train` again now and
+    then. A batch of one example can only be tested for the first.
 
     Raises:
         ValueError: if one of the comparisons fails, naming the parameter or the remedy; as in `PerExample` for bad
@@ -143,7 +145,8 @@ def self_test(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> 
     """
     plan = _checked(model, loss_fn, x, y)
     if len(x) > 0:
-        _compare(model, plan, loss_fn, x[:_FEW], y[:_FEW])
+        some = _checks.differing(x, y, count=MANY)
+        _self_test.compare(model, plan, loss_fn, x[some.to(x.device)], y[some.to(y.device)], move=0.5)
     if len(x) > 1:
         _TESTED[model] = (plan.signature, _reference(loss_fn))
 
@@ -167,132 +170,3 @@ def _checked(model: Any, loss_fn: Any, x: Any, y: Any) -> _engine.Plan:
     _checks.loss_function(loss_fn)
     _checks.pair(x, y)
     return _engine.plan_of(model)
-
-
-# ---- against ordinary differentiation, on a few examples ----
-
-
-def _compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor) -> None:
-    """Raise unless the engine agrees with ordinary gradients and no example acts on another.
-
-    Raises:
-        ValueError: naming the parameter or the buffer where they part, with the remedy.
-    """
-    with _left_as_it_was(model, x):
-        tolerance = _compare_sums(model, plan, loss_fn, x, y)
-        if len(x) > 1:
-            _compare_with_one_replaced(model, plan, loss_fn, x, y, tolerance)
-            _compare_with_some_removed(model, loss_fn, x, y, tolerance)
-
-
-@contextmanager
-def _left_as_it_was(model: nn.Module, x: Tensor) -> Iterator[None]:
-    """Put back modes, buffers and random generators; refuse buffers that a forward pass changes."""
-    modes = [(layer, layer.training) for layer in model.modules()]
-    buffers = dict(model.named_buffers())
-    before = {name: (buffer.clone(), buffer._version) for name, buffer in buffers.items()}
-    with _run_state.kept_global_state(x.device):
-        try:
-            yield
-            for name, buffer in model.named_buffers():
-                if buffer is not buffers.get(name) or buffer._version != before[name][1]:
-                    raise ValueError(
-                        f"model must not change its buffers in the forward pass, got {name!r} changed: what it keeps "
-                        "of the data would leave without noise"
-                    )
-        finally:
-            for layer, mode in modes:
-                layer.training = mode
-            with torch.no_grad():
-                for name, buffer in buffers.items():
-                    if buffer._version != before[name][1]:
-                        buffer.copy_(before[name][0])
-
-
-def _compare_sums(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor) -> float:
-    """The weighted sum must be the gradient of the weighted loss, with weights that differ between the examples."""
-    losses, calls = _engine.forward(model, plan, loss_fn, x, y)
-    tolerance = 5e-2 if any(call.coarse for call in calls) else max(map(_tolerance, plan.parameters.values()))
-    norms, parts = _engine.parts_of(losses, calls, keep_graph=True)
-    weights = 0.5 + (torch.arange(len(x), device=losses.device, dtype=torch.float64) * 0.6180339887) % 1.0
-    sums = _engine.contract(parts, weights)
-    parameters = plan.parameters
-    with torch.autocast(losses.device.type, enabled=False):
-        ordinary = torch.autograd.grad(losses, list(parameters.values()), weights.to(losses.dtype), allow_unused=True)
-    size = float(weights @ norms)
-    rounding = 4.0 * len(x) * torch.finfo(losses.dtype).eps  # where the gradient itself is zero but for rounding
-    for (name, parameter), gradient in zip(parameters.items(), ordinary, strict=True):
-        expected = torch.zeros_like(parameter) if gradient is None else gradient.to_dense()
-        difference = float((sums[name] - expected if name in sums else expected).detach().double().norm())
-        if difference > tolerance * size + rounding:
-            raise ValueError(
-                f"model must use parameters in their own layers and examples one by one, but the gradient of {name!r} "
-                "differs from the ordinary one: it is used outside its layer as well, examples act on each other, or "
-                "the batch is not the first dimension"
-            )
-    return tolerance
-
-
-def _compare_with_one_replaced(
-    model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor, tolerance: float
-) -> None:
-    """Replace each example by its successor: losses and norms of the others must stay, with the same random numbers."""
-    state = _run_state.global_state(x.device)
-
-    def run(some_x: Tensor, some_y: Tensor) -> tuple[Tensor, Tensor]:
-        _run_state.set_global_state(state, x.device)
-        return _engine.differentiate(model, plan, loss_fn, some_x, some_y)[:2]
-
-    before = run(x, y)
-    for i in range(len(x)):
-        other_x, other_y = x.clone(), y.clone()
-        other_x[i], other_y[i] = x[i - 1], y[i - 1]
-        others = torch.arange(len(x), device=before[0].device) != i
-        after = run(other_x, other_y)
-        _require_same([t[others] for t in before], [t[others] for t in after], tolerance, "replaced")
-
-
-def _compare_with_some_removed(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, tolerance: float) -> None:
-    """All but the first, and each alone: losses and norms must be those in the batch.
-
-    Masks depend on the size of a batch, so that a model with dropout is compared in evaluation mode. One that draws
-    random numbers even there is not compared.
-    """
-    before = _engine.differentiate(model, _engine.plan_of(model), loss_fn, x, y)
-    if not _close(before[0], _engine.differentiate(model, _engine.plan_of(model), loss_fn, x, y)[0], tolerance):
-        model.eval()
-        before = _engine.differentiate(model, _engine.plan_of(model), loss_fn, x, y)
-        if not _close(before[0], _engine.differentiate(model, _engine.plan_of(model), loss_fn, x, y)[0], tolerance):
-            return
-    for rest in (slice(1, None), *(slice(i, i + 1) for i in range(len(x)))):
-        try:
-            after = _engine.differentiate(model, _engine.plan_of(model), loss_fn, x[rest], y[rest])
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-            size = len(x[rest])
-            raise ValueError(f"model must accept a batch of any size, but fails on {size}: {reason}") from error
-        _require_same([t[rest] for t in before[:2]], list(after[:2]), tolerance, "removed")
-
-
-def _require_same(before: list[Tensor], after: list[Tensor], tolerance: float, change: str) -> None:
-    for what, one, other in zip(("loss", "gradient"), before, after, strict=True):
-        if not _close(one, other, tolerance):
-            raise ValueError(
-                f"model must treat examples one by one, but the {what} of an example changes when another is {change}: "
-                "look for statistics over the batch, in the model and in loss_fn"
-            )
-
-
-def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
-    one, other = one.double(), other.double()
-    near = (one - other).abs() <= tolerance * (one.abs() + one.abs().mean())
-    return bool((near | (one == other) | (one.isnan() & other.isnan())).all())  # what overflows, overflows alone
-
-
-def _tolerance(parameter: Tensor) -> float:
-    """What rounding may do, far below what a fault does."""
-    if parameter.dtype == torch.float64:
-        return 1e-9
-    if parameter.dtype == torch.float32:
-        return 3e-4 if parameter.device.type == "cpu" else 3e-3  # the ordinary gradient may use TF32 on a GPU
-    return 5e-2

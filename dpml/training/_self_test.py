@@ -1,0 +1,222 @@
+"""What listening to the layers cannot see is found by comparison, on a few examples: `finding`.
+
+Two comparisons. The weighted sum must be the gradient of the weighted loss: otherwise a parameter is used outside its
+layer, or a term of the loss reaches the parameters past the layers. And with some examples removed, losses and norms of
+the others must stay: that is the neighbouring relation itself.
+
+Whatever may make a difference without a fault is held still. Rounding: everything is computed in double precision, also
+what a model makes in lower precision. Random numbers: they are constants. Special points: at zero, or at the minimum of
+a penalty, a gradient may vanish by accident, so that each parameter is moved; and rows that are alike would hide what
+they do to each other, so that the rows are chosen to differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from dpml.training import _engine, _run_state
+
+__all__ = ["compare"]
+
+_LOWER = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor, *, move: float) -> None:
+    """Raise unless the engine agrees with ordinary gradients and no example acts on another.
+
+    At parameters moved by up to the fraction `move` of themselves, in double precision; in their own where something in
+    the model knows no other.
+
+    Raises:
+        ValueError: saying what differs, with the remedy.
+    """
+    try:
+        found = _finding(model, plan, loss_fn, _double(x), _double(y), move=move, tolerance=1e-8)
+    except Exception:  # a kernel that knows single precision only, or a refusal that comes again
+        lower = any(p.dtype in _LOWER[:2] for p in plan.parameters.values()) or torch.is_autocast_enabled(x.device.type)
+        found = _finding(model, plan, loss_fn, x, y, move=move, tolerance=5e-2 if lower else 3e-3)
+    if found:
+        raise ValueError(found)
+
+
+def _finding(
+    model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor, *, move: float, tolerance: float
+) -> str | None:
+    """What differs, or None."""
+    double = tolerance < 1e-6
+    heard: list[Any] = []
+
+    def listening(outputs: Any, labels: Tensor) -> Tensor:
+        heard.append(outputs)
+        losses: Tensor = loss_fn(outputs, labels)
+        return losses
+
+    with _run_state.kept_global_state(x.device), _moved(model, move=move, double=double), _Still(double=double):
+        x, y = _apart(x), _apart(y)
+        state = _run_state.global_state(x.device)
+        losses, calls = _engine.forward(model, plan, listening, x, y)
+        norms, parts = _engine.parts_of(losses, calls, keep_graph=True)
+        name = _differing_sum(losses, norms, parts, plan.parameters, tolerance)
+        if name is not None:
+            return (
+                f"model must use parameters in their own layers and examples one by one, but the gradient of {name!r} "
+                "differs from the ordinary one: it is used outside its layer as well, the loss has a term in it (for a "
+                "penalty on weights use the optimizer's weight_decay), examples act on each other, or the batch is not "
+                "the first dimension"
+            )
+        for rest in (slice(1, None), slice(0, 1), slice(0, None, 4))[: 3 if len(x) > 1 else 0]:
+            _run_state.set_global_state(state, x.device)
+            after = _on(model, plan, loss_fn, x[rest], y[rest])
+            for what, one, other in zip(("loss", "gradient"), (losses.detach(), norms), after, strict=True):
+                if not _close(one[rest], other, tolerance):
+                    return (
+                        f"model must treat examples one by one, but the {what} of an example changes when another is "
+                        f"removed: look for {_suspect(heard[0], y)}"
+                    )
+    return None
+
+
+def _on(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Losses and norms of a smaller batch."""
+    try:
+        return _engine.differentiate(model, plan, loss_fn, x, y)[:2]
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise ValueError(f"model must accept a batch of any size, but fails on {len(x)}: {reason}") from error
+
+
+def _differing_sum(
+    losses: Tensor, norms: Tensor, parts: _engine.Parts, parameters: dict[str, nn.Parameter], tolerance: float
+) -> str | None:
+    """The parameter in which the weighted sum is not the gradient of the weighted loss, the weights all different."""
+    weights = 0.5 + (torch.arange(len(losses), device=losses.device, dtype=torch.float64) * 0.6180339887) % 1.0
+    sums = _engine.contract(parts, weights)
+    with torch.autocast(losses.device.type, enabled=False):
+        ordinary = torch.autograd.grad(losses, list(parameters.values()), weights.to(losses.dtype), allow_unused=True)
+    size = float(weights @ norms)
+    rounding = 4.0 * len(losses) * torch.finfo(losses.dtype).eps  # where the gradient itself is zero but for rounding
+    for (name, parameter), gradient in zip(parameters.items(), ordinary, strict=True):
+        expected = torch.zeros_like(parameter) if gradient is None else gradient.to_dense()
+        difference = float((sums[name] - expected if name in sums else expected).detach().double().norm())
+        if difference > tolerance * size + rounding:
+            return name
+    return None
+
+
+def _suspect(outputs: Any, y: Tensor) -> str:
+    """What to look for where examples act on each other."""
+    if isinstance(outputs, Tensor) and {outputs.shape, y.shape} == {(len(y), 1), (len(y),)}:
+        one, other = tuple(outputs.shape), tuple(y.shape)
+        return f"labels of shape {other} that broadcast with outputs of shape {one} to {(len(y),) * 2}: give both one"
+    return (
+        "statistics over the batch or its size, in the model and in loss_fn, and for random numbers drawn for a batch"
+    )
+
+
+def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
+    one, other = one.double(), other.double()
+    near = (one - other).abs() <= tolerance * (one.abs() + one.abs().mean())
+    return bool((near | (one == other) | (one.isnan() & other.isnan())).all())  # what overflows, overflows alone
+
+
+# ---- what is held still ----
+
+
+class _Still(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Random numbers are constants; if `double`, what a model makes in lower precision is made in double."""
+
+    def __init__(self, *, double: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._double = double
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        leaves, layout = pytree.tree_flatten((args, kwargs or {}))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        if self._double:
+            mixed = any(t.dtype == torch.float64 for t in tensors) and not func._schema.is_mutable
+            leaves = [
+                torch.float64
+                if isinstance(leaf, torch.dtype) and leaf in _LOWER
+                else (_double(leaf) if mixed and isinstance(leaf, Tensor) else leaf)
+                for leaf in leaves
+            ]
+        args, kwargs = pytree.tree_unflatten(leaves, layout)
+        out = func(*args, **kwargs)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            out = _constant(func._schema.name.removeprefix("aten::"), args, out, pure=not tensors)
+        return _double(out) if self._double and not tensors and isinstance(out, Tensor) else out
+
+
+def _constant(name: str, args: Any, out: Any, *, pure: bool) -> Any:
+    """In place of random numbers: the same whatever the shape. A law that depends on other numbers is left alone."""
+    if name == "native_dropout":
+        return args[0].clone(), torch.ones_like(out[1])
+    if name == "bernoulli":
+        return (args[0] > 0.5).to(out.dtype)
+    if pure or name.endswith(("_", "_like")):
+        out.fill_(0.5 if out.is_floating_point() else 0)
+    return out
+
+
+@contextmanager
+def _moved(model: nn.Module, *, move: float, double: bool) -> Iterator[None]:
+    """Another point for the parameters and copies of the buffers, in double if asked for; everything is put back.
+
+    Raises:
+        ValueError: if a buffer is changed meanwhile.
+    """
+    wide = _double if double else Tensor.clone
+    parameters = [(p, p.data, p.grad) for p in model.parameters()]
+    layers = list(model.modules())
+    buffers = [(layer, name, b) for layer in layers for name, b in layer._buffers.items() if b is not None]
+    modes = [(layer, layer.training) for layer in layers]
+    try:
+        for number, (parameter, values, _) in enumerate(parameters):
+            parameter.grad = None
+            parameter.data = _shrunk(wide(values), move, number) if parameter.requires_grad else wide(values)
+        copies = [wide(b.clone()) for _, _, b in buffers]
+        for (layer, name, _), copy in zip(buffers, copies, strict=True):
+            layer._buffers[name] = copy
+        versions = [copy._version for copy in copies]
+        yield
+        for (layer, name, _), copy, version in zip(buffers, copies, versions, strict=True):
+            if layer._buffers.get(name) is not copy or copy._version != version:
+                where = next(path for path, found in model.named_modules() if found is layer)
+                raise ValueError(
+                    f"model must not change its buffers in the forward pass, got {f'{where}.{name}'.lstrip('.')!r} "
+                    "changed: what it keeps of the data would leave without noise"
+                )
+    finally:
+        for parameter, values, gradient in parameters:
+            parameter.data = values
+            parameter.grad = gradient
+        for layer, name, buffer in buffers:
+            layer._buffers[name] = buffer
+        for layer, mode in modes:
+            layer.training = mode
+
+
+def _shrunk(values: Tensor, by: float, phase: int = 0) -> Tensor:
+    """Each number times another factor in [1 - by, 1], and each 0 moved into [0, by]: no sign changes."""
+    if not values.is_floating_point():
+        return values
+    wave = torch.cos(1.7 * torch.arange(values.numel(), device=values.device) + phase).view_as(values)
+    part = (by * (1.0 + wave) / 2.0).to(values.dtype)
+    return torch.where(values == 0.0, part, values * (1.0 - part))
+
+
+def _apart(values: Tensor) -> Tensor:
+    """Rows that are all alike are made to differ a little, where they are real numbers."""
+    alike = len(values) > 1 and bool((values == values[:1]).all())
+    return _shrunk(values, 0.1) if alike else values
+
+
+def _double(value: Tensor) -> Tensor:
+    return value.double() if value.dtype in _LOWER else value
