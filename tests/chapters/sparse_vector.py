@@ -23,6 +23,10 @@ def cell_03(counts, settings, above_threshold):
         )
 
 
+def cell_40(stop, noisy, noisy_threshold):
+    assert stop == 5 and max(noisy[:5]) < noisy_threshold <= noisy[5]
+
+
 def cell_37(chances):
     assert math.isclose(chances.sum(), 1.0, rel_tol=1e-9)
 
