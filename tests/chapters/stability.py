@@ -8,6 +8,12 @@ import pytest
 from dpml.pate import m_samp, m_stab, stability
 
 
+def cell_46(safe):
+    counts = [(a, b, 9 - a - b) for a in range(10) for b in range(10 - a)]
+    assert safe == sum(stability.distance_to_instability(split) >= 1 for split in counts)
+    assert {stability.distance_to_instability(9 * corner) for corner in np.eye(3, dtype=int)} == {4}
+
+
 def cell_06(says, agreed, distance, winner, truth):
     assert all(agreed) and len(agreed) == 3**5
     says({"98.5 %": np.mean(distance >= 1)}, within=0.005)
