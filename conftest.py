@@ -1,4 +1,6 @@
-"""How the suite is spread over the cores of the machine."""
+"""How the suite is spread over the cores of the machine, and what fails a notebook besides an exception."""
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,3 +11,14 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "loadfile"
         config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A cell that writes to stderr fails here, as in the build of the site: a warning, or an unknown magic."""
+    yield
+    said = "".join(
+        output.text for output in getattr(item, "test_outputs", None) or () if output.get("name") == "stderr"
+    )
+    if said:
+        pytest.fail(f"the cell writes to stderr: {said}", pytrace=False)

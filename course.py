@@ -6,6 +6,7 @@ python3 course.py lab  [ARGUMENTS]    write your copies of the exercises into wo
 """
 
 # Standard library only, and no syntax newer than Python 3.6: an old Python must reach its one sentence.
+import ast
 import hashlib
 import http.server
 import os
@@ -21,16 +22,23 @@ ROOT = Path(__file__).resolve().parent
 PYTHON = Path(".venv", "Scripts", "python.exe") if os.name == "nt" else Path(".venv", "bin", "python")
 DISK_FULL = r"No space left on device|Errno 28\b|WinError 112\b|Disk quota exceeded"
 OFFLINE = r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|ProxyError|connection broken by"
+BUILD_ERROR = r"(?m)^\s+(.*?(?:error(?:\[\w+\])?|\w+Error): .*)$"
+# Of pip's own settings only these hold, which say how to reach an index: others install elsewhere, or nothing.
+INDEX = "index-url|extra-index-url|no-index|find-links|trusted-host|proxy|cert|client-cert|keyring-provider"
+INDEX += "|timeout|default-timeout|retries|cache-dir|no-cache-dir"
 PROBE = "import jupyter_book, nbval, pytest, scipy, importlib.metadata as m; m.version('dpml'), m.version('torch')"
 BUILD = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
-RELEASE = """import sys; from dpml.classroom.students import release_course
-print(*(f"{status} {path}" for path, status in release_course(*sys.argv[1:])), sep="\\n")"""
+RELEASE = """import sys; from dpml.classroom.students import release_course; report = release_course(*sys.argv[1:])
+print(*(f"{status} {path}" for path, status in report), sep="\\n")
+if "newer" in dict(report).values():
+    print("newer: the lesson has changed. Rename your copy: then the same command writes the new version beside it.")"""
 
 
-def run(root, *words, python=PYTHON, show=None):
+def run(root, *words, python=PYTHON, show=None, pip=None):
     """Return the exit status and the output; with a pattern `show`, print only the lines that it matches."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "PYTHONPATH", "PIP_USER")}
-    env = {**kept, "PYTHONUTF8": "1", "JUPYTER_PREFER_ENV_PATH": "1", "MPLBACKEND": "Agg"}
+    foreign = "PYTHONHOME|PYTHONPATH|JUPYTER_PATH|PIP_USER" + "|PIP_.*" * (pip is not None)
+    kept = {name: value for name, value in os.environ.items() if not re.fullmatch(foreign, name)}
+    env = {**kept, **(pip or {}), "PYTHONUTF8": "1", "JUPYTER_PREFER_ENV_PATH": "1", "MPLBACKEND": "Agg"}
     env.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin make small networks crawl on a busy machine
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8", "errors": "replace"}
     command, lines = [str(root / python), *map(str, words)], []
@@ -42,6 +50,17 @@ def run(root, *words, python=PYTHON, show=None):
     return job.returncode, "".join(lines)
 
 
+def index_settings(root):
+    """Return how pip's settings, of whatever origin, reach an index: as environment, beside which pip reads nothing."""
+    given = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    given.update(PIP_USER="0", PIP_QUIET="0")  # either would hide settings
+    listed, found = run(root, "-m", "pip", "config", "list", show="$^", pip=given)[1], {}
+    for section in ("global", "install", ":env:"):  # the later one wins
+        found.update(re.findall(f"(?m)^{section}[.]({INDEX})=(['\"].*)$", listed))
+    values = {"PIP_" + key.upper().replace("-", "_"): ast.literal_eval(value) for key, value in found.items()}
+    return {**values, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+
 def explain(output):
     """Return one sentence for what went wrong, from what venv, pip or the system printed."""
     if re.search(DISK_FULL, output):
@@ -50,6 +69,11 @@ def explain(output):
         return "pip cannot reach the package index: connect to the internet, then run the same command again."
     if "ensurepip" in output:
         return "This Python cannot make environments: install its venv module (Debian, Ubuntu: python3-venv)."
+    before, failed, said = output.partition("subprocess-exited-with-error")
+    names = re.findall(r"(?:Collecting|Processing|Building wheel for) ([\w./\\-]+)", before)
+    if failed and names:
+        first = (re.findall(BUILD_ERROR, said) or ["its build says no more"])[0]
+        return f"Stopped: {names[-1]} has no wheel for this Python and machine, and its build failed: {first}"
     return f"Stopped: {(re.findall('ERROR: (.*)', output) or output.splitlines() or ['Ctrl+C'])[-1]}"
 
 
@@ -57,10 +81,11 @@ def install(root):
     free = shutil.disk_usage(str(root)).free / 1e9
     if free < 3:
         sys.exit(f"The course needs 3 GB of free disk, and there are {free:.1f} GB.")
-    venv, pip = ["-m", "venv", "--clear", ".venv"], ["-m", "pip", "install", "--disable-pip-version-check"]
+    venv, pip = ["-m", "venv", "--clear", ".venv"], ["-m", "pip", "install"]
     own = ["--no-deps", "--no-build-isolation", "-e", "."]  # built with the pinned setuptools
     for python, words in ((sys.executable, venv), (PYTHON, [*pip, "-r", "requirements.txt"]), (PYTHON, [*pip, *own])):
-        status, output = run(root, *words, python=python, show="Collecting|Installing")
+        settings = None if words is venv else index_settings(root)
+        status, output = run(root, *words, python=python, show="Collecting|Installing", pip=settings)
         if status:
             sys.exit(explain(output))
 
@@ -135,8 +160,10 @@ def test(root, *arguments):
 
 
 def lab(root, *arguments):
-    at = "--LabApp.default_url=/lab/tree/work"  # from the root: links to book/ work there
-    return run(root, "-c", RELEASE, ".", "work")[0] or run(root, "-m", "jupyterlab", "-y", at, *arguments)[0]
+    # From the root, so that links to book/ work, whatever folders the reader's own Jupyter has configured.
+    own = [f"--{part}.root_dir={root}" for part in ("ServerApp", "AsyncLargeFileManager", "AsyncMappingKernelManager")]
+    own += ["--AsyncLargeFileManager.preferred_dir=", "--LabApp.default_url=/lab/tree/work"]
+    return run(root, "-c", RELEASE, ".", "work")[0] or run(root, "-m", "jupyterlab", "-y", *own, *arguments)[0]
 
 
 def main(words):

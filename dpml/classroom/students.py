@@ -17,6 +17,7 @@ import ast
 import base64
 import binascii
 import copy
+import hashlib
 import json
 import os
 import re
@@ -30,7 +31,8 @@ CODE_STUB = 'raise NotImplementedError("write your answer here")'
 VALUE_STUB = "# Write your answer here, in place of the dots."
 TEXT_STUB = "*Write your answer here.*"
 
-Status = Literal["written", "kept"]
+Status = Literal["written", "kept", "newer"]
+"""Of a copy: "newer" is kept too, but its source has changed since it was written."""
 
 _WORDS = r"(BEGIN|END)\s+(SOLUTION|HIDDEN\s+TESTS)"
 _MARKER = re.compile(rf"\s*#+\s*{_WORDS}\s*$", re.IGNORECASE)
@@ -51,8 +53,10 @@ The notebooks in this folder are yours: change them as you like. The chapters li
 in `exercises/`. Write each answer where the notebook says so, run the cell, then run the check below it.
 
 `python3 course.py lab` adds what is missing and never overwrites a file. To start a notebook afresh,
-rename or delete your copy and run the command again.
+rename or delete your copy and run the command again. So too for a copy that the command calls `newer`: its
+lesson has changed since, and once yours has another name, the new version is written beside it.
 """
+_RECORD = ".given.json"  # in the students' folder: of each file's name, the digest of the text that was written
 
 
 class _Split(NamedTuple):
@@ -216,22 +220,31 @@ def _notebooks(folder: Path) -> list[Path]:
     return paths
 
 
-def _put(files: Mapping[Path, str]) -> list[tuple[Path, Status]]:
+def _put(files: Mapping[Path, str], folder: Path) -> list[tuple[Path, Status]]:
     """Write each file at once or not at all, and none that is there already."""
-    report: list[tuple[Path, Status]] = []
+    record, report = folder / _RECORD, list[tuple[Path, Status]]()
+    given = _read(record) if record.is_file() else {}
     for path, text in files.items():
+        name, digest = path.relative_to(folder).as_posix(), hashlib.sha256(text.encode()).hexdigest()
         if os.path.lexists(path):
-            report.append((path, "kept"))
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            part.write_text(text, encoding="utf-8", newline="\n")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-        report.append((path, "written"))
+            report.append((path, "kept" if given.get(name, digest) == digest else "newer"))
+        else:
+            _write(path, text)
+            given[name] = digest
+            report.append((path, "written"))
+    if "written" in dict(report).values():
+        _write(record, json.dumps(given, indent=1))
     return report
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _student_files(source_folder: Path, target_folder: Path) -> dict[Path, str]:
@@ -245,8 +258,8 @@ def _student_files(source_folder: Path, target_folder: Path) -> dict[Path, str]:
 def release(source_folder: str | Path, target_folder: str | Path) -> list[tuple[Path, Status]]:
     """Write the student version of each notebook of a folder; a file that is there already is kept.
 
-    Returns the path of each student file with "written" or "kept". All notebooks are read and checked
-    before the first is written.
+    Returns the path of each student file with "written", "kept", or "newer" where it is kept although its source
+    has changed since it was written. All notebooks are read and checked before the first is written.
 
     Raises:
         ValueError: as make_student_version does, if there is no notebook, or if both folders are the same.
@@ -254,7 +267,7 @@ def release(source_folder: str | Path, target_folder: str | Path) -> list[tuple[
     source, target = Path(source_folder), Path(target_folder)
     if source.resolve() == target.resolve():
         raise ValueError(f"target_folder must differ from source_folder, got {target_folder} for both")
-    return _put(_student_files(source, target))
+    return _put(_student_files(source, target), target)
 
 
 def release_course(root: str | Path, target: str | Path) -> list[tuple[Path, Status]]:
@@ -274,4 +287,4 @@ def release_course(root: str | Path, target: str | Path) -> list[tuple[Path, Sta
         _read(path)
         files[folder / path.name] = path.read_text(encoding="utf-8-sig")
     files |= _student_files(notebooks / "exercises", folder / "exercises")
-    return _put(files)
+    return _put(files, folder)

@@ -267,7 +267,7 @@ def test_release_writes_once_and_keeps_what_is_there(tmp_path: Path) -> None:
     paths[1].unlink()
     assert release(folder, target) == [(paths[0], "kept"), (paths[1], "written")]
     assert paths[0].read_text(encoding="utf-8") == "my own work"
-    assert sorted(path.name for path in target.iterdir()) == ["01_a.ipynb", "02_b.ipynb"]  # no partial files
+    assert {path.name for path in target.iterdir()} == {".given.json", "01_a.ipynb", "02_b.ipynb"}  # no partial files
     with pytest.raises(ValueError, match="target_folder must differ"):
         release(folder, folder / ".")
     with pytest.raises(ValueError, match="must hold notebooks"):
@@ -305,9 +305,19 @@ def test_release_course(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="target must differ"):
         release_course(root, root / "notebooks")
 
+    # A corrected lesson is named until its copy has another name; then the new one comes beside it.
+    exercise["cells"].append(text("corrected"))
+    (root / "notebooks" / "exercises" / "01_promise.ipynb").write_text(json.dumps(exercise), encoding="utf-8")
+    for status in ("newer", "newer", "written", "kept"):
+        if status == "written":
+            mine = (work / names[2]).replace(work / "mine.ipynb")
+        assert [told for _, told in release_course(root, work)] == ["kept", "kept", status]
+        assert ("corrected" in (work / names[2]).read_text(encoding="utf-8")) is (status != "newer")
+    assert "corrected" not in mine.read_text(encoding="utf-8")
+
     exercise["cells"].append(code(BAD["nested"], id="culprit"))
     (root / "notebooks" / "exercises" / "01_promise.ipynb").write_text(json.dumps(exercise), encoding="utf-8")
-    with pytest.raises(ValueError, match="cell 3"):
+    with pytest.raises(ValueError, match="cell 4"):
         release_course(root, tmp_path / "fresh")
     assert not (tmp_path / "fresh").exists()
 

@@ -7,12 +7,14 @@ import errno
 import importlib.metadata
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
 import urllib.request
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,7 +48,7 @@ def house(tmp_path):
 
 
 def test_any_python_can_read_it_and_has_what_it_imports():
-    assert len(SOURCE.splitlines()) <= 160
+    assert len(SOURCE.splitlines()) <= 190
     tree = ast.parse(SOURCE, feature_version=(3, 7))
     imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     imports += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
@@ -89,6 +91,19 @@ def test_a_python_that_fits(course, monkeypatch, version):
 
 # ---- one sentence for what went wrong ----
 
+BUILD = """Collecting numpy==2.4.6
+Collecting needs.it==1.0 (from -r requirements.txt (line 3))
+  Preparing metadata (pyproject.toml): finished with status 'error'
+  error: subprocess-exited-with-error
+  \u2570\u2500> [3 lines of output]
+      running build_ext
+      {}
+      error: command 'gcc' failed
+      [end of output]
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+ERROR: Failed to build installable wheels
+"""
+
 
 @pytest.mark.parametrize(
     ("output", "sentence"),
@@ -111,10 +126,12 @@ def test_a_python_that_fits(course, monkeypatch, version):
             "ERROR: No matching distribution found for torch==2.13.0\n\n[notice] a new release\n",
             "Stopped: No matching distribution found for torch==2.13.0",
         ),
+        *((BUILD.format(line), f"needs.it has no wheel for this Python and machine, and its build failed: {line}")
+          for line in ("a.c:1:10: fatal error: Python.h: No such file", "OSError: no pg_config", "error[E04]: no")),
         ("Error: [Errno 13] Permission denied: '.venv'\n", "Permission denied"),
         ("", "Stopped: Ctrl+C"),
     ],
-)
+)  # fmt: skip
 def test_one_sentence(course, output, sentence):
     said = course.explain(output)
     assert sentence in said
@@ -128,6 +145,87 @@ def test_what_pip_prints_without_a_network(course):
     done = subprocess.run(pip, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode != 0
     assert course.explain(done.stdout).startswith("pip cannot reach the package index")
+
+
+HOSTILE = """[global]
+user = true
+target = {0}
+prefix = {0}
+dry-run = true
+quiet = 2
+require-virtualenv = true
+index-url = http://127.0.0.1:9/simple
+[install]
+extra-index-url =
+    http://127.0.0.1:8/one
+    http://127.0.0.1:8/two
+"""
+
+
+def test_of_pips_settings_only_the_index_holds(course, house, monkeypatch):
+    """A wheel goes into the environment of the folder, whatever pip is told elsewhere, and nowhere else."""
+    (house / "pip.conf").write_text(HOSTILE.format(house / "elsewhere"), encoding="utf-8")
+    wheel = house / "tiny-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        for name, text in (
+            ("tiny.py", ""),
+            ("tiny-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1\n"),
+            ("tiny-1.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+            ("tiny-1.dist-info/RECORD", ""),
+        ):
+            file.writestr(name, text)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", house / ".venv"], check=True)
+    monkeypatch.setitem(course.run.__kwdefaults__, "python", sys.executable)
+    for name, value in (
+        ("CONFIG_FILE", house / "pip.conf"),
+        ("TARGET", house / "elsewhere"),
+        ("USER", "1"),
+        ("NO_DEPS", "0"),
+        ("RETRIES", 0),
+    ):
+        monkeypatch.setenv(f"PIP_{name}", str(value))
+    settings = course.index_settings(house)
+    assert settings.pop("PIP_CONFIG_FILE") == os.devnull
+    assert settings["PIP_INDEX_URL"] == "http://127.0.0.1:9/simple" and settings["PIP_RETRIES"] == "0"
+    assert settings["PIP_EXTRA_INDEX_URL"].split() == ["http://127.0.0.1:8/one", "http://127.0.0.1:8/two"]
+    assert not {"PIP_TARGET", "PIP_USER", "PIP_NO_DEPS"} & set(settings)
+    words = ["-m", "pip", "--python", house / course.PYTHON, "install", "--no-index", wheel]
+    assert course.run(house, *words, pip=settings | {"PIP_CONFIG_FILE": os.devnull})[0] == 0
+    assert [*house.glob(".venv/**/tiny.py")] and not (house / "elsewhere").exists()
+
+
+FOLDERS = """
+import json, sys
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_server.serverapp import ServerApp
+
+app = ServerApp()
+app.initialize(sys.argv[1:], new_httpserver=False, find_extensions=False)
+at = [app.contents_manager.root_dir, app.kernel_manager.root_dir, app.contents_manager.preferred_dir]
+print(json.dumps([*at, KernelSpecManager().get_kernel_spec("python3").display_name]))
+"""
+
+
+def test_jupyter_opens_the_course_whatever_folder_is_configured(course, house, monkeypatch):
+    """And with the kernel of the environment, whatever kernels stand on Jupyter's path."""
+    monkeypatch.setitem(course.run.__kwdefaults__, "python", sys.executable)
+    run, calls = course.run, []
+    monkeypatch.setattr(course, "run", lambda root, *words: calls.append(words) or (0, ""))
+    assert course.lab(house, "--no-browser") == 0
+    options = [word for word in calls[-1] if str(word).startswith("--") and "Lab" not in word]
+    other, kernel, config = house / "other", house / "path" / "kernels" / "python3", house / "config"
+    for folder in (other, kernel, config):
+        folder.mkdir(parents=True)
+    (kernel / "kernel.json").write_text('{"argv": ["foreign"], "display_name": "Foreign"}', encoding="utf-8")
+    parts = [f"{part}.root_dir" for part in ("ServerApp", "FileContentsManager", "AsyncLargeFileManager")]
+    parts += ["ServerApp.notebook_dir", "NotebookApp.notebook_dir", "MappingKernelManager.root_dir"]
+    lines = [f"c.{part} = {str(other)!r}\n" for part in [*parts, "ServerApp.preferred_dir"]]
+    (config / "jupyter_server_config.py").write_text("".join(lines), encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_PATH", str(kernel.parents[1]))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(config))
+    status, output = run(house, "-c", FOLDERS, *options, show="$^")
+    assert status == 0, output
+    assert json.loads(output.splitlines()[-1]) == [str(house), str(house), "", "Python 3 (ipykernel)"]
 
 
 def test_a_sentence_gives_status_1(house):
@@ -167,6 +265,7 @@ def test_install_stops_at_the_first_step_that_fails_and_builds_without_the_netwo
         return len(steps) - 1 if fails else 0, "ERROR: the reason"
 
     monkeypatch.setattr(course, "run", run)
+    monkeypatch.setattr(course, "index_settings", lambda root: {})
     monkeypatch.setattr(course.shutil, "disk_usage", lambda path: SimpleNamespace(free=9e9))
     if fails:
         with pytest.raises(SystemExit, match=r"^Stopped: the reason$"):
@@ -339,6 +438,22 @@ def test_what_the_site_has_run_need_not_run_again(course, house, monkeypatch):
         assert course.test(house, *arguments) == 0
         assert ("notebooks/exercises" in calls[-1]) is once
         assert ("logical" in calls[-1]) is not bool(arguments)
+
+
+def test_a_cell_that_complains_fails_as_in_the_site(tmp_path):
+    """A cell whose magic is unknown stops there, without an exception."""
+    complaints = [
+        "%no_such_magic\nraise TypeError",
+        "import sys; sys.stderr.write('x')",
+        "import warnings; warnings.warn('y')",
+    ]
+    cells = [cell(source) for source in ["print('fine')", *complaints]]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "one.ipynb")
+    words = ["-p", "conftest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path]
+    done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, encoding="utf-8")
+    assert "3 failed, 1 passed" in done.stdout, done.stdout
+    assert done.stdout.count("the cell writes to stderr") == 3
+    assert re.findall(r"FAILED \S*one.ipynb::Cell (\d)", done.stdout) == ["1", "2", "3"]
 
 
 def test_the_real_book_never_shows_an_old_number(course, house, monkeypatch, capsys):
