@@ -221,22 +221,14 @@ def counterexample(
     raise NotYet(f"{name}: {f'{echo} {found}' if found else problem + verdict}")
 
 
-def argument(
-    text: Any,
-    *,
-    name: str,
-    minimum_words: int,
-    must_mention: Mapping[str, Iterable[str]],
-    rubric: Sequence[str],
-) -> None:
-    """Pass if `text` has enough words and mentions each notion; then print the rubric to compare with.
+def argument(text: Any, *, name: str, minimum_words: int, rubric: Sequence[str], question: str) -> None:
+    """Read `text`, which no machine can grade: print the rubric to compare with, and a question.
 
-    `must_mention` maps a notion to the beginnings of the words that count as naming it, for example
-    ``{"neighbouring datasets": ["neighbour", "neighbor", "adjacent"]}``. Nothing here grades the argument,
-    and the line of success says so.
+    There is no tick and no point for it. The question is one that an argument with the right words and the wrong
+    reason cannot answer.
 
     Raises:
-        NotYet: if the text is missing, too short, or silent on a notion.
+        NotYet: if the text is missing or too short.
     """
     minimum_words = arguments.integer("minimum_words", minimum_words, 1)
     if text is Ellipsis or text is None:
@@ -248,13 +240,7 @@ def argument(
         not_written(name)
     if words < minimum_words:
         raise NotYet(f"{name}: your argument has {words} words. Use at least {minimum_words}: say why, not only what.")
-    silent = [notion for notion, stems in must_mention.items() if not any(_mentions(text, s) for s in stems)]
-    if silent:
-        raise NotYet(f"{name}: your argument does not mention {' or '.join(silent)}, which the step needs.")
-    passed(name, "length and notions only; the argument itself is yours to compare with these points:")
+    print(f"{name}: read, not graded. Compare your argument with these points:")
     for point in rubric:
         print(f"  - {point}")
-
-
-def _mentions(text: str, stem: str) -> bool:
-    return re.search(r"(?<!\w)" + re.escape(stem), text, re.IGNORECASE) is not None
+    print(f"Does it answer this? {question}")

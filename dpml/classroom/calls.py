@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import ctypes
+import functools
 import inspect
 import io
 import math
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,6 +30,40 @@ from dpml.classroom.verdict import (
 )
 
 Setting = Mapping[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LIMIT = 60.0  # seconds for a check, which takes about one
+
+
+def limited(check: Callable[P, T]) -> Callable[P, T]:
+    """The check with one sentence where it is stopped, by the student or because it takes too long."""
+
+    @functools.wraps(check)
+    def run(*args: P.args, **given: P.kwargs) -> T:
+        ended, late, here = threading.Event(), threading.Event(), ctypes.c_ulong(threading.get_ident())
+
+        def watch() -> None:
+            limit = LIMIT
+            while not ended.wait(limit):  # again for a loop that catches whatever it is told
+                late.set()
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(here, ctypes.py_object(KeyboardInterrupt))
+                limit = 1.0
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            return check(*args, **given)
+        except KeyboardInterrupt:
+            came = (
+                f"had not ended after {LIMIT:g} seconds" if late.is_set() else "was stopped before its check had ended"
+            )
+            raise NotYet(f"{given['name']} {came}. If it never ends, look at where its loops stop.") from None
+        finally:
+            ended.set()
+            watcher.join()
+
+    return run
 
 
 def spoken(setting: Setting) -> str:
@@ -43,6 +80,7 @@ def quiet() -> Iterator[io.StringIO]:
         yield printed
 
 
+@limited
 def signature(answer: Any, *, name: str, called: Setting, returns: tuple[int, ...] | None = None) -> Callable[..., Any]:
     """The answer, if it is a function that can be called as it will be, and returns something.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpml.classroom.calls import Came, attempt, named
+from dpml.classroom.calls import Came, attempt, limited, named
 from dpml.classroom.comparison import difference, holds_nan
 from dpml.classroom.verdict import (
     Mistake,
@@ -38,6 +38,7 @@ class _Failure(NamedTuple):
     text: str
 
 
+@limited
 def function(
     f: Any,
     *,
@@ -169,6 +170,7 @@ def _made(
     return telling > 0
 
 
+@limited
 def properties(f: Any, *, cases: Iterable[tuple[str, Callable[[Any], Any]]], name: str) -> None:
     """Pass if every property holds of `f`.
 

@@ -29,7 +29,7 @@ from scipy.special import betainc
 from dpml import arguments
 from dpml.audit import samples
 from dpml.classroom import laws
-from dpml.classroom.calls import Setting, draw, require_own_rng, spoken, takes
+from dpml.classroom.calls import Setting, draw, limited, require_own_rng, spoken, takes
 from dpml.classroom.laws import Law
 from dpml.classroom.verdict import Mistake, NotYet, passed, shown
 
@@ -51,10 +51,11 @@ class _Seen(NamedTuple):
     outputs: list[Any]
     where: list[laws.Cells]  # of each coordinate
     places: NDArray[np.int64]  # runs x coordinates: the cell of each output
-    counts: NDArray[np.int64]  # coordinates x cells
+    counts: NDArray[Any]  # coordinates x cells
     known: dict[tuple[int, float], NDArray[np.float64]]  # the shares of laws and factors that were asked for
 
 
+@limited
 def law(
     answer: Any,
     *,
@@ -300,10 +301,19 @@ def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
 
 
 def _explains(seen: list[_Seen], wrong: Laws, noise: float = 1.0) -> bool:
-    """Whether a wrong law makes the counts likely, and at the first coordinate a few of the outputs possible."""
+    """Whether a wrong law makes the counts likely, at the first coordinate a few of the outputs possible, and values
+    come again where they do."""
     firsts = [_parts(_given(wrong, one.setting, noise), joint=len(one.where) == 1)[0] for one in seen]
     heads = [[out if len(one.where) == 1 else out[0] for out in one.outputs[:20]] for one in seen]
-    return _likely(seen, wrong, noise) and all(map(laws.possible, firsts, heads))
+    possible = _likely(seen, wrong, noise) and all(map(laws.possible, firsts, heads))
+    return possible and (not _few_values(seen) or any(map(laws.repeats, firsts)))
+
+
+def _is_multiple(seen: list[_Seen], wrong: Laws, right: Laws) -> bool:
+    """Whether a wrong law is the right one with noise of another size, the same multiple at all settings."""
+    expected = [one._replace(counts=_shares(one, wrong)) for one in seen]
+    factor = _refined(expected, right, _best(expected, right, 1.0, _ROUGH)[0])
+    return all(np.abs((one.counts - _shares(one, right, factor)).cumsum(axis=1)).max() < 0.01 for one in expected)
 
 
 def _clear(seen: list[_Seen], mistakes: Sequence[Mistake]) -> bool:
@@ -318,20 +328,21 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> s
         return moved  # each number for itself is right, and a mistake may fit as well
     tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes if _explains(seen, m.wrong)]
     factor = _refined(seen, right, _best(seen, right, 1.0, _ROUGH)[0])
-    if not 0.95 < factor < 1.05 and _likely(seen, right, factor):
+    if not 0.95 < factor < 1.05 and _explains(seen, right, factor):
         more = "that is private, but less is enough" if factor > 1 else "check the sensitivity and the scale"
         tried.append((right, factor, 3.0, f"Your noise is {_amount(factor)} what is needed: {more}."))
     if not any(noise == 1 for _, noise, _, _ in tried):
-        # A mistake may come with noise of another size: the three that fit best are looked at more closely.
+        # A mistake may come with noise of another size: the three that fit best are looked at more closely. One that
+        # is itself the right law with other noise would say what the size is not.
         for m, start, _ in sorted(((m, *_best(seen, m.wrong, 1.0, _ROUGH)) for m in mistakes), key=lambda r: -r[2])[:3]:
             factor = _refined(seen, m.wrong, start)
-            if _explains(seen, m.wrong, factor):
+            if _explains(seen, m.wrong, factor) and not _is_multiple(seen, m.wrong, right):
                 tried.append((m.wrong, factor, 6.0, f"A known mistake: {m.diagnosis}"))
     fitting = [(_fit(seen, law, noise) - less, text) for law, noise, less, text in tried]
-    if (few := _few_values(seen)) and all(_rounded(one) for one in seen):
-        return f"There are only {few} different values, so they are rounded: do not round."
     if fitting:
         return max(fitting, key=lambda pair: pair[0])[1]
+    if (few := _few_values(seen)) and all(_rounded(one) for one in seen):
+        return f"There are only {few} different values, so they are rounded: do not round."
     if any(map(_constant, seen)):
         return "It adds no noise, or the same noise every time: draw fresh noise from the rng that it is given."
     return _together(seen, right)

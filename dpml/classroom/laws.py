@@ -140,6 +140,12 @@ def possible(law: Law, values: Sequence[Any]) -> bool:
     return bool(np.isclose(np.asarray(values, dtype=float)[:, None], labels).any(axis=1).all())
 
 
+def repeats(law: Law) -> bool:
+    """Whether values of a law come again."""
+    drawn = list(law.draw(np.random.default_rng(2), 200))
+    return len(set(drawn)) < 0.9 * len(drawn)
+
+
 def places(values: Sequence[Any] | NDArray[Any], where: Cells) -> NDArray[np.int64]:
     """The cell of each value."""
     if isinstance(where, tuple):

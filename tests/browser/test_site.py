@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from dpml.classroom.students import make_student_version
 
 from .looking import HANGS, ROOT, Visit, pages
 
@@ -158,6 +161,17 @@ def test_the_errata_page_has_every_difference_and_no_other(site: Path) -> None:
     printed = re.findall(r"^\s*Printed: ", text, re.MULTILINE)
     page = (site / "book" / "errata.html").read_text(encoding="utf-8")
     assert len(printed) == len(re.findall(r"<dt[^>]*>Printed", page)) > 0
+
+
+def test_an_exercise_page_offers_the_students_version(site: Path) -> None:
+    folder = site / "_sources" / "notebooks" / "exercises"
+    sources = sorted((ROOT / "notebooks" / "exercises").glob("*.ipynb"))
+    assert sorted(path.name for path in folder.iterdir()) == [path.name for path in sources]
+    for source in sources:
+        student = make_student_version(json.loads(source.read_text(encoding="utf-8")), name=source.name)
+        assert json.loads((folder / source.name).read_text(encoding="utf-8")) == student
+        page = (site / "notebooks" / "exercises" / source.name).with_suffix(".html").read_text(encoding="utf-8")
+        assert f'href="../../_sources/notebooks/exercises/{source.name}"' in page
 
 
 def test_the_front_page_names_every_chapter_and_both_commands(site: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpml.classroom import checks
+from dpml.classroom import calls, checks, laws
 from dpml.classroom.checks import Mistake, NotYet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -246,23 +246,24 @@ def test_counterexample_says_how_it_refutes(capsys: pytest.CaptureFixture[str]) 
 
 # --- argument ---
 
-ARGUMENT = {
+ARGUMENT: dict[str, Any] = {
     "name": "why",
     "minimum_words": 8,
-    "must_mention": {"the neighbouring dataset": ["neighbour", "neighbor", "D'"], "the noise": ["noise", "Laplace"]},
     "rubric": ["names both datasets", "bounds the ratio"],
+    "question": "What is the ratio at y = 0?",
 }
 
 
-def test_argument_checks_words_and_admits_that_it_does_not_grade(capsys: pytest.CaptureFixture[str]) -> None:
+def test_argument_is_read_and_not_graded(capsys: pytest.CaptureFixture[str]) -> None:
     for text in (
         "On a NEIGHBOUR the noise only shifts, so the ratio of densities stays bounded.",
-        "Going to D' moves the Laplace density by at most one, which bounds the ratio.",
+        "noise neighbour ratio bounded noise neighbour ratio bounded density",  # a salad of the right words
     ):
         checks.argument(text, **ARGUMENT)
-        out = capsys.readouterr().out
-        assert out.startswith("✓ why: length and notions only") and "yours to compare" in out
-        assert "  - names both datasets\n  - bounds the ratio\n" in out
+        assert capsys.readouterr().out == (
+            "why: read, not graded. Compare your argument with these points:\n  - names both datasets\n"
+            "  - bounds the ratio\nDoes it answer this? What is the ratio at y = 0?\n"
+        )
 
 
 @pytest.mark.parametrize(
@@ -274,8 +275,6 @@ def test_argument_checks_words_and_admits_that_it_does_not_grade(capsys: pytest.
         (None, "not written yet"),
         (3.5, "between triple quotes"),
         ("the noise hides the neighbour", "5 words"),
-        ("the noise hides whatever one single record could have changed", "the neighbouring dataset"),
-        ("a renoised ratio is bounded between the two neighbouring sets here", "the noise"),
     ],
 )
 def test_argument_refuses(text: Any, hint: str) -> None:
@@ -484,6 +483,33 @@ def test_properties(capsys: pytest.CaptureFixture[str]) -> None:
         checks.properties(lambda x: x, cases=[("is", lambda f: None)], name="f")
     with pytest.raises(ValueError, match="at least one property"):
         checks.properties(lambda x: x, cases=[], name="f")
+
+
+def endless(x: float, **rest: Any) -> float:
+    while True:
+        x += 1
+
+
+def stopped(x: float, **rest: Any) -> float:
+    raise KeyboardInterrupt
+
+
+CALLING: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    (checks.function, {"reference": abs, "inputs": [1.0]}),
+    (checks.properties, {"cases": [("grows", lambda f: f(2) > f(1))]}),
+    (checks.signature, {"called": {"x": 1.0}}),
+    (checks.law, {"law": lambda x, *, noise=1.0: laws.laplace(x, noise), "settings": [{"x": 1.0}]}),
+]
+
+
+@pytest.mark.parametrize(("check", "rest"), CALLING, ids=lambda value: getattr(value, "__name__", ""))
+def test_an_answer_that_never_ends_or_is_stopped_or_exits_gets_one_sentence(check, rest, monkeypatch) -> None:
+    monkeypatch.setattr(calls, "LIMIT", 0.1)
+    assert verdict(check, endless, name="f", **rest).startswith("f had not ended after 0.1 seconds.")
+    monkeypatch.setattr(calls, "LIMIT", 600.0)
+    assert verdict(check, stopped, name="f", **rest).startswith("f was stopped before its check had ended.")
+    for status in (None, 0, "bye"):
+        assert "it ends the program" in verdict(check, lambda x, status=status, **_: sys.exit(status), name="f", **rest)
 
 
 # --- in a notebook ---

@@ -169,6 +169,35 @@ def test_law_diagnoses(wrong, diagnosis):
     assert diagnosis in message, message
 
 
+def test_values_that_come_again_are_explained_only_by_a_law_that_repeats():
+    coins = lambda data, rng: float(data[rng.random(len(data)) < 0.5].sum())  # noqa: E731
+    sampled = lambda data, kind: laws.mixture(  # noqa: E731
+        stats.binom.pmf(range(5), 4, 0.5), [kind(float(k)) for k in range(5)]
+    )
+    ask: dict[str, Any] = {
+        "name": "sampled_count",
+        "law": lambda data, *, noise=1.0: sampled(data, lambda k: laws.laplace(k, noise)),
+        "settings": [{"data": np.ones(4)}, {"data": np.array([1.0, 1.0, 0.0, 1.0, 1.0])}],
+        "wrong": [
+            Mistake(lambda data, **_: sampled(data, laws.certain), "the sum has no noise."),
+            Mistake(lambda data, *, noise=1.0: sampled(data, lambda k: laws.laplace(k, 2 * noise)), "it is doubled."),
+        ],
+    }
+    checks.law(lambda data, *, rng: coins(data, rng) + rng.laplace(), **ask)
+    assert "A known mistake: the sum has no noise" in verdict(checks.law, lambda data, *, rng: coins(data, rng), **ask)
+    for size in (1.0, 2.0):
+        rounded = lambda data, *, rng, size=size: round(coins(data, rng) + rng.laplace(scale=size), 1)  # noqa: E731
+        assert "they are rounded: do not round" in verdict(checks.law, rounded, **ask)
+
+
+def test_a_mistake_that_is_a_multiple_of_the_right_law_explains_its_own_size_only():
+    double = Mistake(lambda data, *, epsilon, noise=1.0: law(data, epsilon=epsilon, noise=2 * noise), "it is doubled.")
+    ask = {**COUNT, "wrong": [double]}
+    assert "it is doubled" in verdict(checks.law, noisy(lambda rng: rng.laplace(scale=2.0)), **ask)
+    assert "about 3.9 times what" in verdict(checks.law, noisy(lambda rng: rng.laplace(scale=4.0)), **ask)
+    assert "doubled" not in verdict(checks.law, noisy(lambda rng: rng.laplace(scale=25.0)), **ask)
+
+
 def test_a_lack_of_privacy_is_proved_where_it_shows():
     message = verdict(checks.law, noisy(lambda rng: rng.laplace(scale=0.2)), **COUNT)
     proved = re.search(r"on \[1, 0, 1, 1, 0, 1\] and \[1, 0, 1, 1, 0\] show ε ≥ ([\d.]+), and 0.7 is allowed", message)

@@ -78,7 +78,7 @@ def test_cells_are_ready_for_grading(path):
         assert metadata["schema_version"] == 3 and metadata["task"] is False
         assert is_check(cell) != is_solution(cell)
         if is_check(cell):
-            assert metadata["locked"] is True and metadata["points"] > 0
+            assert metadata["locked"] is True
             assert len(ast.parse(source(cell)).body) == 1, "one check a cell: the first failure hides the second"
         else:
             assert metadata["locked"] is False and "hide-input" in cell["metadata"].get("tags", [])
@@ -139,6 +139,20 @@ def test_check_given_junk(path, junk, capsys):
             with pytest.raises(NotYet) as caught:
                 run(cell, names | dict.fromkeys(answers(cell), junk))
             assert len(str(caught.value)) > 20
+        elif not is_solution(cell):
+            run(cell, names)
+
+
+def test_only_a_text_that_no_check_can_grade_has_no_points(path, capsys):
+    names: dict[str, Any] = {}
+    for cell in code_cells(read(path)):
+        if is_check(cell):
+            try:
+                run(cell, names | dict.fromkeys(answers(cell), 40 * "word "))
+                graded = False
+            except NotYet:
+                graded = True
+            assert (cell["metadata"]["nbgrader"]["points"] > 0) == graded
         elif not is_solution(cell):
             run(cell, names)
 

@@ -59,12 +59,14 @@ RIGHT = {
     ],
     items.check_release_labels: [in_a_loop, right],
     items.check_tool: [TOOL, {key: np.bool_(TOOL[key]) for key in "gfedcba"}],
+}
+ARGUMENTS = {
     items.check_fair: [
         "The 1.2 depends on the votes that were cast, hence on private records. DP must hold for all datasets and "
         "their neighbours, and the 3 of DP-SGD does; the other number is true for one dataset only.",
         "One number is computed from the private data and may itself leak, while the other one is a worst case over "
         "every pair of neighbouring datasets. They are answers to two different questions.",
-    ],
+    ]
 }
 
 WRONG = {
@@ -92,19 +94,6 @@ WRONG = {
         (TOOL | {"e": True}, "no label survives it"),
         ("adg", 'the keys "a" to "g"'),
         (TOOL | {"a": 0}, "give True or False"),
-    ],
-    items.check_fair: [
-        ("They are different.", "Use at least 25"),
-        (
-            "The first number was computed from the votes of the teachers and the second one was not, and so the two "
-            "of them are not the same kind of thing at all.",
-            "for which datasets",
-        ),
-        (
-            "Privacy is about the worst pair of neighbouring inputs and one of the two numbers is not about that, so "
-            "the report should not set them side by side in one table.",
-            "what the smaller number was computed from",
-        ),
     ],
 }
 

@@ -148,17 +148,12 @@ RIGHT = {
     items.check_noisy_sum: [in_pieces(), split_noise, with_a_covariance],
     items.check_printed_epsilon: [eps(0.5), float(f"{eps(0.5):.5g}")],
     items.check_sound: [SOUND, {key: np.bool_(value) for key, value in reversed(SOUND.items())}],
+}
+ARGUMENTS = {
     items.check_divisor: [
         GOOD,
         ADJACENT,
-        "231 is private information: it changes when somebody is added or removed. Then the sum is divided by another "
-        "value, and the sensitivity is no longer C/B but larger. 250 is a constant, so that dividing by it is "
-        "harmless.",
-        "Dividing by 250, a public constant, is post-processing of the Gaussian mechanism and costs nothing. Dividing "
-        "by 231 would use a number that changes if one person joins or leaves, so the division itself leaks.",
-        "The batch holds 231 examples only because of who happened to be drawn. If an individual leaves, the divisor "
-        "becomes 230 and the whole average shifts; this influence is not bounded, so our noise is too small.",
-    ],
+    ]
 }
 
 WRONG = {
@@ -223,15 +218,5 @@ WRONG = {
         (SOUND | {"f": False}, "what is not trained"),
         ({"a": True}, "sound"),
         ([True] * 6, "sound"),
-    ],
-    items.check_divisor: [
-        (GOOD[:40], "words"),
-        (GOOD[: GOOD.index(", and with it")] + " while the expected size is the same for both of them.", "sensitivity"),
-        (
-            "The expected size is used since the actual size depends on chance, and the estimate is then unbiased. "
-            "A smaller batch would get larger steps, which adds variance to the training.",
-            "the sensitivity",
-        ),
-        (ADJACENT.replace("adjacent", "such"), "neighbouring datasets"),
     ],
 }

@@ -25,7 +25,7 @@ from dpml.classroom.checks import Mistake, NotYet
 from dpml.classroom.laws import Law
 
 FOLDER = Path(__file__).parents[2] / "notebooks" / "exercises"
-KINDS = ("number", "choice", "counterexample", "function", "law")
+KINDS = ("number", "choice", "statements", "counterexample", "function", "law")
 
 
 class Item(NamedTuple):
@@ -86,6 +86,13 @@ def registered(check: Callable[[Any], None], answer: Any) -> list[tuple[str, dic
 
 
 def mistakes(kind: str, given: dict[str, Any]) -> list[Mistake]:
+    """Those that a check has; of statements, each judged wrongly."""
+    if kind == "statements":
+        right = {key: truth for key, (truth, _) in given["expected"].items()}
+        return [
+            Mistake(right | {key: not truth}, f"{key!r} is not right yet: {reason}")
+            for key, (truth, reason) in given["expected"].items()
+        ]
     return list(given.get("wrong" if kind == "law" else "mistakes", ()))
 
 

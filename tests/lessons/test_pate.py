@@ -91,12 +91,14 @@ RIGHT = {
     items.check_how_many: [np.int64(HOW_MANY), float(HOW_MANY)],
     items.check_moment: [moment_by_branches, moment_in_logs],
     items.check_told: [TOLD, {key: np.bool_(value) for key, value in TOLD.items()}],
+}
+ARGUMENTS = {
     items.check_why_private: [
         "The number is computed from the private votes without noise. On a neighbouring dataset a vote has moved, so "
         "the number is a different one, and whoever sees it can tell the two datasets apart.",
         "It depends on the gaps between the counts. Replace one record, and a gap and therefore the published value "
         "changes for certain: no epsilon covers an output that distinguishes two neighbours with certainty.",
-    ],
+    ]
 }
 
 WRONG = {
@@ -139,19 +141,6 @@ WRONG = {
         (TOLD | {"f": True}, "unless the test is noisy"),
         ({"a": True}, "must be a dictionary"),
         (TOLD | {"a": 1}, "give True or False"),
-    ],
-    items.check_why_private: [
-        ("It is private.", "Use at least 25"),
-        (
-            "The number must not be published because publishing things is a risk in general and one should always be "
-            "careful with every single result of an analysis that one has made.",
-            "what the number is computed from",
-        ),
-        (
-            "The number is computed from the votes of the teachers, which are secret, and it is therefore a secret "
-            "itself, as everything is that comes from something that is secret.",
-            "what a neighbouring dataset would show",
-        ),
     ],
 }
 

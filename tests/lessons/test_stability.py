@@ -97,12 +97,14 @@ RIGHT = {
     items.check_models_chernoff: [21_961, math.ceil(math.log(1e10) / ((math.log(4) - 1) * PLAN.q))],
     items.check_scaled: [scaled, with_the_package],
     items.check_samp_claims: [CLAIMS, {key: np.bool_(CLAIMS[key]) for key in "hgfedcba"}],
+}
+ARGUMENTS = {
     items.check_coins: [
         "The parts are drawn by coins that do not depend on the data. For both neighbours the same coins lead to the "
         "bad event, and then the output is fail on both, so no one can tell them apart.",
         "Which records are sampled is random but independent of their values, so D and D' have the bad event in "
         "common. There both fail, and the loss is zero; averaging over the draws changes nothing in the bound.",
-    ],
+    ]
 }
 
 WRONG = {
@@ -158,18 +160,5 @@ WRONG = {
         (CLAIMS | {"c": True}, "failing is an output"),
         (CLAIMS | {"a": 1}, "give True or False"),
         ("adf", 'the keys "a" to "h"'),
-    ],
-    items.check_coins: [
-        ("It is rare.", "Use at least 25"),
-        (
-            "The bad event is very rare, because Hoeffding's inequality bounds its probability for every single "
-            "record, and a union bound over all records finishes the argument, so that it may be left out.",
-            "coin",
-        ),
-        (
-            "The coins that choose the parts are independent of the data, and so the bad event happens for both "
-            "neighbours at once, and then there is no difference between the two that anyone could see.",
-            "what comes out then",
-        ),
     ],
 }

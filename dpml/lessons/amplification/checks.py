@@ -167,16 +167,13 @@ def check_why(answer: Any) -> None:
         answer,
         name="why",
         minimum_words=20,
-        must_mention={
-            "that A and A' belong to neighbouring samples": ["neighb", "adjacen", "replac", "one record", "differ"],
-            "which ratio A/A' the two bounds would need": ["e^", "exp", "twice", "square", "2 eps", "2ε", "double"],
-        },
         rubric=[
             "A = e^epsilon B and A' = e^-epsilon B together mean A = e^(2 epsilon) A'.",
             "A and A' are probabilities of the same event on samples that differ in one replaced record.",
             "M is epsilon-DP for such samples, so A is at most e^epsilon A'. For epsilon > 0 at most one of the two "
             "bounds is attained.",
         ],
+        question="At ε = 1, how large would A/A' be with both equalities, and how large may it be?",
     )
 
 

@@ -205,24 +205,11 @@ def check_fair(answer: Any) -> None:
         answer,
         name="fair",
         minimum_words=25,
-        must_mention={
-            "what the smaller number was computed from": ["vote", "private data", "private record", "these data"],
-            "for which datasets a promise of privacy must hold": [
-                "all data",
-                "every data",
-                "any data",
-                "all pair",
-                "every pair",
-                "neighbour",
-                "neighbor",
-                "worst",
-                "other data",
-            ],
-        },
         rubric=[
             "The data-dependent number is a function of the private votes: a neighbouring dataset has another one.",
             "Differential privacy is a promise for all pairs of neighbouring datasets; this number holds for one.",
             "To publish it, or to choose by it, may itself betray a record.",
             "A fair table sets the number for any votes beside the number of DP-SGD, with both neighbouring relations.",
         ],
+        question="A neighbouring dataset has ties where this one has clear votes: which number was promised to it?",
     )

@@ -759,41 +759,6 @@ def check_divisor(text: Any) -> None:
         text,
         name="divisor",
         minimum_words=25,
-        must_mention={
-            "the size of the batch": [
-                *("size", "number", "count", "how many", "realised", "realized", "actual"),
-                *("231", "230", "232", "divisor", "denominator"),
-            ],
-            "neighbouring datasets": [
-                *(
-                    "neighbour",
-                    "neighbor",
-                    "adjacent",
-                    "add",
-                    "remov",
-                    "delet",
-                    "join",
-                    "leave",
-                    "take part",
-                    "takes part",
-                ),
-                *(
-                    "one example",
-                    "one record",
-                    "one person",
-                    "single",
-                    "individual",
-                    "participa",
-                    "somebody",
-                    "someone",
-                ),
-            ],
-            "the sensitivity": [
-                *("sensitiv", "moves", "move by", "changes by", "change by", "influence", "bounded", "leak", "reveal"),
-                *("C/", "C /", "C divided", "rescale", "every other", "all other", "everybody else", "everyone else"),
-                *("hides", "does not cover", "not cover", "post-processing", "postprocessing"),
-            ],
-        },
         rubric=[
             "The realised size depends on who is in the batch: adding or removing one example changes it, so dividing "
             "by it changes every other term of the mean too.",
@@ -801,4 +766,5 @@ def check_divisor(text: Any) -> None:
             "on the sum, no longer covers it.",
             "The expected size q n is a constant: dividing by it after the noise is post-processing.",
         ],
+        question="A record joins and is drawn: how large is the batch with it, and how large without it?",
     )

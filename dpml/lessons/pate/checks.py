@@ -408,21 +408,11 @@ def check_why_private(answer: Any) -> None:
         answer,
         name="why_private",
         minimum_words=25,
-        must_mention={
-            "what the number is computed from": ["vote", "count", "private data", "teacher"],
-            "what a neighbouring dataset would show": [
-                "neighbo",
-                "adjacen",
-                "replac",
-                "another record",
-                "other record",
-            ],
-            "that the number would differ": ["differ", "another", "chang", "other", "distinguish", "tell"],
-        },
         rubric=[
             "It is a function of the gaps between the counts, that is, of the private votes, and it has no noise.",
             "On a neighbouring dataset a vote has moved, the gaps are others, and so is the number.",
             "So an output that differs for certain between neighbours would be published: no epsilon covers it.",
             "The number for any votes is the same for both. A noisy version of the other one has a cost of its own.",
         ],
+        question="Neighbours give 1.10 and 1.25, without noise: what does a reader of 1.10 know for certain?",
     )

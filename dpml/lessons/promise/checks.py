@@ -494,31 +494,18 @@ def _log_tail(z: float) -> float:
     return math.log(0.5) - z if z >= 0 else math.log1p(-0.5 * math.exp(z))
 
 
-# The letter is h in the chapter; any letter that stands for the function will do.
-_PREIMAGE = ["preimage", "pre-image", "inverse image", "inverse of", "mapped into", "mapped to", "sent into", "sent to"]
-_PREIMAGE += [f"{h}{power}" for h in "fgh" for power in ("^-1", "^{-1}", "^(-1)", "⁻¹", "**-1")]
-_PREIMAGE += [f"{h}({y})" for h in "fgh" for y in "ymoztu"] + ["h sends", "h maps", "h takes", "h carries"]
-_PREIMAGE += [f"{what} {which}" for what in ("outputs", "values") for which in ("y", "that h", "which h", "for which")]
-_PREIMAGE += [f"outputs of m {which}" for which in ("y", "that", "which", "for which")]
-_INEQUALITY = ["e^", "exp(", "e**", "np.exp", "e to the", "epsilon times", "factor", "ratio", "times as", "inequality"]
-_INEQUALITY += ["<=", "≤", "\\le"]
-
-
 def check_post_processing(answer: Any) -> None:
-    """Two sentences on why a function of the output is as private as the output; notions, not grading."""
+    """Two sentences on why a function of the output is as private as the output."""
     checks.argument(
         answer,
         name="argument",
         minimum_words=25,
-        must_mention={
-            "the set of outputs of M that h sends into S (its preimage)": _PREIMAGE,
-            "the inequality between the two neighbours, with its factor e^epsilon": _INEQUALITY,
-        },
         rubric=[
             "h(M(D)) lies in S exactly when M(D) lies in T, the set of outputs that h sends into S.",
             "T is the same set for both neighbours, because h does not see the data.",
             "M is private for every set of outputs, so also for T; that inequality is the one to be shown for S.",
         ],
+        question="Which set of outputs of M is the event that h(M(D)) lies in S, and which set is it for D'?",
     )
 
 

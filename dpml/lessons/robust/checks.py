@@ -549,14 +549,10 @@ def check_share(answer: Any) -> None:
         answer,
         name="share",
         minimum_words=25,
-        must_mention={
-            "what one more record does to F": ["F", "trim"],
-            "how far the sum moves": ["2R", "2 R", "twice", "two"],
-            "what is used instead": ["expected", "fixed", "constant", "qn"],
-        },
         rubric=[
             "One record changes the size of the batch, and with it F, by one.",
             "Then one gradient of length R enters or leaves because of F, and another because of the record: 2 R.",
             "The expected size q n is a constant, the same for neighbours.",
         ],
+        question="A batch of 7 becomes one of 8: what is F, a quarter rounded down, and which gradients stay then?",
     )

@@ -399,16 +399,11 @@ def check_coins(answer: Any) -> None:
         answer,
         name="coins",
         minimum_words=25,
-        must_mention={
-            "the coins, or the random parts, that decide the event": ["coin", "random", "draw", "parts", "subsampl"],
-            "that they do not depend on the data": ["independent", "depend", "regardless", "whatever", "same"],
-            "both neighbours": ["neighbour", "neighbor", "both", "d'", "either"],
-            "what comes out then": ["fail"],
-        },
         rubric=[
             "Which parts a record is in is decided by coins that do not depend on the data.",
             "Use the same coins for D and D': the bad event then happens for both or for neither.",
             "In the bad event both outputs are “fail”, so nothing is lost there; outside of it the bound on the number "
             "of moved votes holds. Averaging over the coins keeps (epsilon, delta/2).",
         ],
+        question="If the coins of D' were thrown anew, could the bad event happen for D and not for D'?",
     )
