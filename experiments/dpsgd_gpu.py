@@ -54,7 +54,7 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "full": Preset(None, 1024, 2000, (0.05, 0.1, 0.2, 0.4), (0, 1, 2, 3, 4)),
-    "tiny": Preset(600, 60, 3, (0.1, 0.2), (0, 1)),
+    "tiny": Preset(100, 20, 2, (0.1, 0.2), (0,)),
 }
 
 

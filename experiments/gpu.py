@@ -72,7 +72,7 @@ PRESETS = {
     "gpu": Preset(
         "cuda", ("mlp", "cnn", "resnet"), (256, 512, 1024, 2048, 4096, 8192), 512, 0.4, 5, (1, 8, 32), (20, 220)
     ),
-    "tiny": Preset("cpu", ("mlp", "cnn", "resnet"), (4, 8), 6, 0.0, 1, (1, 2), (1, 3)),
+    "tiny": Preset("cpu", ("mlp", "resnet"), (2, 4), 3, 0.0, 1, (1, 2), (1, 2)),
 }
 
 

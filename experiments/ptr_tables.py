@@ -158,11 +158,11 @@ PRESETS = {
     "tiny": Preset(
         {"Fashion-MNIST, shipped": (10.0,)},
         (CLEAN, ("gradients", 0.2)),
-        (0, 1),
+        (0,),
         rated(METHODS, 2.0),
         rated(("DP-SGD, matched",), None),
         "mlp",
-        1000,
+        512,
     ),
 }
 GPU_PARTS = {"gpu": "ptr_tables", "rates": "rates"}

@@ -1,15 +1,6 @@
-"""The page of the GPU experiment: its tables from made-up rows, from the tiny preset, and as a built page."""
-
-import json
-import re
-import warnings
-from pathlib import Path
-
-import pytest
+"""The tables of the GPU experiment from made-up rows."""
 
 from experiments import gpu, gpu_tables
-
-ROOT = Path(__file__).parents[2]
 
 
 def step(model, batch, who, milliseconds, mebibytes):
@@ -109,69 +100,3 @@ def test_a_missing_part_has_no_table():
     assert {title: head for title, (_, head, _) in found.items()} == {
         "Time of a step": ["Model", "Batch", "not private", "dpml", "dpml over not private"]
     }
-
-
-def complete(content):
-    """Every row has its place in a table."""
-    found = by_title(content)
-    names = gpu_tables.NAMES
-    rows = {part: gpu_tables.of(content, part) for part in ("agreement", "clipping", "step", "run", "stacked")}
-    assert sum(map(len, rows.values())) == len(content["rows"])
-    steps = {(names[row["model"]], str(row["batch"])) for row in rows["step"]}
-    assert {tuple(line[:2]) for line in found["Time of a step"][2]} == steps
-    assert len(found["Time of a step"][2]) == len(steps)
-    assert {row["who"] for row in rows["step"]} <= set(found["Time of a step"][1])
-    assert len(found["Agreement with the CPU"][2]) == len(rows["agreement"])
-    runs = found["A whole step in a run"]
-    times = [line[runs[1].index(name)] for line in runs[2] for name in gpu.MECHANISMS]
-    assert sorted(filter(None, times)) == sorted(gpu_tables.shown(row["milliseconds"]) for row in rows["run"])
-    for title, part in (("Clipping", "clipping"), ("Stacked models", "stacked")):
-        assert (title in found) == bool(rows[part])
-        assert title not in found or len(found[title][2]) == len(rows[part])
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    """The file of the tiny preset."""
-    into = tmp_path_factory.mktemp("results") / "gpu.json"
-    patch = pytest.MonkeyPatch()
-    patch.setattr(gpu.logging, "disable", lambda level: None)
-    gpu.measure("tiny", into=into, limit=100.0)
-    patch.undo()
-    return into
-
-
-def test_the_tiny_preset_and_the_recorded_file(tiny, capsys):
-    content = json.loads(tiny.read_text(encoding="utf-8"))
-    complete(content)
-    assert len(gpu_tables.tables(content)) == 5
-    complete(json.loads(gpu_tables.RESULTS.read_text(encoding="utf-8")))
-    assert gpu_tables.main([str(tiny)]) == 0
-    assert "\nStacked models. " in capsys.readouterr().out
-
-
-def test_the_page_builds(tiny, tmp_path, monkeypatch):
-    """The page and its directive by Sphinx alone, where each warning is an error."""
-    application = pytest.importorskip("sphinx.application")
-    docutils = pytest.importorskip("sphinx.util.docutils")
-    monkeypatch.setattr(gpu_tables, "RESULTS", tiny)
-    (tmp_path / "book").mkdir()
-    page = (ROOT / "book" / "gpu_results.md").read_text(encoding="utf-8")
-    (tmp_path / "book" / "gpu_results.md").write_text(page, encoding="utf-8")
-    for name in ("index", "book/benchmarks"):
-        (tmp_path / f"{name}.md").write_text("---\norphan: true\n---\n\n# Another\n", encoding="utf-8")
-    (tmp_path / "index.md").write_text("# All\n\n```{toctree}\nbook/gpu_results\n```\n", encoding="utf-8")
-    folders = [str(tmp_path), None, str(tmp_path / "html"), str(tmp_path / "trees"), "html"]
-    options = {"extensions": ["myst_parser", "book.ext.recorded"], "html_theme": "basic"}
-    with warnings.catch_warnings(), docutils.docutils_namespace():
-        warnings.simplefilter("ignore")  # those of Sphinx' own parts; its log is what must be clean
-        app = application.Sphinx(*folders, confoverrides=options, status=None, warningiserror=True, keep_going=True)
-        app.build()
-    assert app.statuscode == 0
-    html = (tmp_path / "html" / "book" / "gpu_results.html").read_text(encoding="utf-8")
-    record = json.loads(tiny.read_text(encoding="utf-8"))
-    cells = [cell for *_, lines in gpu_tables.tables(record) for line in lines for cell in line if cell]
-    assert len(re.findall(r"<td><p>[^<]+</p></td>", html)) == len(cells)
-    assert html.count("<table") == len(gpu_tables.tables(record))
-    assert f"Recorded on {record['date']} with <code" in html
-    assert "CUDA" not in html  # None on the CPU

@@ -1,7 +1,6 @@
 """M_samp: counts of models, the gap test, and exact privacy of small instances by enumerating every coin."""
 
 import itertools
-import json
 import math
 
 import mpmath as mp
@@ -10,7 +9,6 @@ import pytest
 
 from dpml import data
 from dpml.pate import m_samp, m_stab, stability
-from experiments import m_samp as experiment
 from tests.golden import golden
 
 GOLDEN = golden("stability")
@@ -393,50 +391,3 @@ def test_predicted_and_measured_release_rates_agree(images):
     sure = distance > 2.5
     assert sure.sum() > 50
     assert (answers[sure] == found.counts[sure].argmax(axis=1)).all()
-
-
-# ---- the recorded run ----
-
-
-def test_the_experiment_runs_resumes_and_agrees(tmp_path):
-    file = tmp_path / "m_samp.json"
-    first = experiment.run("tiny", into=file, quiet=True)
-    assert len(first["rows"]) == 4
-    stored = json.loads(file.read_text(encoding="utf-8"))
-    stored["rows"] = stored["rows"][:3]  # interrupted before the last row
-    file.write_text(json.dumps(stored), encoding="utf-8")
-    again = experiment.run("tiny", into=file, quiet=True)
-    drop = {"seconds"}
-    assert [{k: v for k, v in row.items() if k not in drop} for row in again["rows"]] == [
-        {k: v for k, v in row.items() if k not in drop} for row in first["rows"]
-    ]
-    agree(first)
-
-
-def test_the_recorded_run_agrees_with_its_predictions():
-    recorded = json.loads(experiment.RESULTS.read_text(encoding="utf-8"))
-    assert recorded["models"] == {"printed": 12_306, "Chernoff": 1153}
-    assert recorded["n"] == 10_000
-    assert len(recorded["rows"]) == 10
-    assert max(row["seconds"] for row in recorded["rows"]) < 30
-    agree(recorded)
-    for row in recorded["rows"]:
-        tops = np.array(row["votes_for_a_top"])
-        distance = m_samp.scaled_distance(
-            np.stack([row["n_models"] - tops, tops], axis=1), q=recorded["q"], n_models=row["n_models"]
-        )
-        rate = m_stab.release_probability(distance, epsilon=EPSILON, delta=DELTA).mean()
-        assert row["predicted_release_rate"] == pytest.approx(rate, rel=1e-9)
-
-
-def agree(result):
-    """Every measured rate is within 6 standard deviations of the predicted one, with one draw and with many."""
-    for row in result["rows"]:
-        sd = row["standard_deviation"]
-        assert abs(row["measured_release_rate"] - row["predicted_release_rate"]) <= 6 * sd
-        many = abs(row["measured_over_all_noise_draws"] - row["predicted_release_rate"])
-        assert many <= 6 * sd / math.sqrt(result["noise_draws"])
-        expected = row["release_rate_expected_from_the_seed_before"]
-        if expected is not None:
-            assert row["predicted_release_rate"] == pytest.approx(expected, abs=0.02)
-        assert not row["failed_for_overuse"]

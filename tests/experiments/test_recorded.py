@@ -1,0 +1,241 @@
+"""The recorded results of the experiments: made by the settings in the code, with epsilons that are right."""
+
+import json
+import statistics
+
+import numpy as np
+import pytest
+
+from dpml import data
+from dpml.accounting import pld
+from dpml.pate import m_samp, m_stab, student
+from dpml.ptr import privacy
+from experiments import dpsgd_fashion, dpsgd_gpu, gpu, pate_fashion, ptr_figures, ptr_tables
+from tests.experiments.claims import m_samp_keeps_its_predictions
+from tests.golden import golden
+
+FASHION, CARD, TABLES = (data.recorded(name) for name in ("dpsgd_fashion", "dpsgd_gpu", "ptr_tables"))
+PATE = data.recorded("pate_fashion")
+
+
+def as_json(value):
+    return json.loads(json.dumps(value))
+
+
+# ---- the settings ----
+
+
+def test_the_record_of_dpsgd_says_how_it_was_made():
+    assert FASHION["command"] == "python3 -m experiments.dpsgd_fashion --preset full"
+    assert {"processor", "Python", "torch", "opacus"} <= set(FASHION["machine"])
+    assert "does not cover" in FASHION["chosen"]
+    groups = data.grouped(FASHION["rows"], "part", *dpsgd_fashion.CHOICE)
+    for key, rows in groups.items():
+        assert [row["seed"] for row in rows] == ([0] if key[0] == "search" else [0, 1, 2, 3, 4]), key
+    preset = dpsgd_fashion.PRESETS["full"]
+    keys = [dpsgd_fashion.Setting(*(row[field] for field in dpsgd_fashion.Setting._fields)) for row in FASHION["rows"]]
+    assert set(keys) == set(dpsgd_fashion.settings(preset, FASHION["rows"]))
+    assert len(keys) == len(set(keys)) == dpsgd_fashion.number_of_runs(preset)
+
+
+def test_the_record_of_dpsgd_on_a_card_is_whole():
+    preset = dpsgd_gpu.PRESETS["full"]
+    assert CARD["settings"] == as_json(preset._asdict())
+    keys = [dpsgd_fashion.Setting(*(row[field] for field in dpsgd_fashion.Setting._fields)) for row in CARD["rows"]]
+    assert keys == [*dpsgd_gpu.search(preset), *dpsgd_gpu.full(preset, CARD["rows"])]
+
+
+@pytest.mark.parametrize("name", ["cpu", "severe", "rates", "gpu"])
+def test_the_record_of_robust_sgd_has_the_rows_of_the_code(name):
+    part, preset = TABLES[name], ptr_tables.PRESETS[name]
+    assert part["command"] == ptr_tables.command(name, "cuda" if name in ptr_tables.GPU_PARTS else "cpu")
+    assert {key: part["settings"][key] for key in preset._fields} == as_json(preset._asdict())
+    keys = [ptr_tables.Setting(*(row[field] for field in ptr_tables.Setting._fields)) for row in part["rows"]]
+    wanted = list(ptr_tables.settings(preset))
+    if name == "gpu":  # as far as it came
+        assert len(set(keys)) == len(keys) and set(keys) < set(wanted)
+    else:
+        assert keys == wanted
+
+
+@pytest.mark.parametrize("name", ["subset", "full"])
+def test_the_record_of_pate_has_the_rows_of_the_code(name):
+    part, preset = PATE[name], pate_fashion.PRESETS[name]
+    assert part["settings"]["numbers"] == as_json(pate_fashion.NUMBERS)
+    assert {key: part["settings"][key] for key in preset._fields} == as_json(preset._asdict())
+    found = [(row["teachers"], row["seed"], row["mechanism"], row["epsilon"]) for row in part["rows"]]
+    cells = [(name, epsilon) for name in pate_fashion.MECHANISMS for epsilon in preset.epsilons]
+    cells.append(("plurality, not private", None))
+    assert found == [(k, seed, *cell) for k in preset.teachers for seed in preset.seeds for cell in cells]
+    assert len(part["ceiling"]) == len(preset.seeds)
+
+
+def test_the_preset_of_the_card_covers_what_it_promises():
+    preset = gpu.PRESETS["gpu"]
+    assert (preset.batches[0], preset.batches[-1]) == (256, 8192)
+    assert set(preset.networks) == {"mlp", "cnn", "resnet"}
+    keys = [json.dumps(key) for key, _ in gpu.jobs(preset)]
+    assert len(set(keys)) == len(keys)
+
+
+# ---- the epsilons ----
+
+
+def spendings():
+    """What each record says was spent, at which noise, and of what budget, once each."""
+    for record in (FASHION, CARD):
+        for row in record["rows"]:
+            if row.get("spent"):
+                yield row["batch"] / row["n"], row["noise"], row["steps"], record["delta"], row["spent"], row["epsilon"]
+    for name, part in TABLES.items():
+        n = 60_000 if name in ptr_tables.GPU_PARTS else 10_000
+        for one in part["arms"]:
+            if not one["method"].startswith("TSGD+PTR"):
+                budget = None if one["method"].endswith("aligned") else one["epsilon"]
+                yield 256 / n, one["sigma"], one["steps"], ptr_tables.DELTA, one["spent"], budget
+
+
+def test_the_recorded_epsilons_are_right():
+    seen = set(spendings())
+    assert len(seen) > 50
+    for q, sigma, steps, delta, spent, budget in seen:
+        bounds = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+        assert bounds.lower - 1e-3 <= spent <= bounds.upper + 1e-3
+        assert budget is None or spent <= budget + 1e-5
+
+
+@pytest.mark.parametrize("name", ["cpu", "severe", "rates", "gpu"])
+def test_the_recorded_epsilons_of_the_test_are_right(name):
+    n = 60_000 if name in ptr_tables.GPU_PARTS else 10_000
+    for one in TABLES[name]["arms"]:
+        if one["method"].startswith("TSGD+PTR"):
+            given = {**ptr_tables.Recipe().ptr, "sigma": one["sigma"], "steps": one["steps"], "delta": 1e-5}
+            bounds = privacy.epsilon_bounds(q=256 / n, **given)
+            assert bounds.lower - 1e-3 <= one["spent"] <= min(bounds.upper + 1e-3, one["epsilon"])
+            assert "Theorem 4.4 holds only there" in one["broken"]
+            assert one["claimed"] > 1.3 * one["spent"]
+
+
+@pytest.mark.parametrize("name", ["subset", "full"])
+def test_the_recorded_noise_of_pate_is_that_of_the_account_in_the_code(name):
+    """Each noisy row spends its epsilon for any votes: with a tenth of a per cent less noise it would spend more."""
+    assert PATE[name]["settings"]["laplace_account"] == pate_fashion.LAPLACE_ACCOUNT
+    accounts = {
+        "GNMax": lambda k, noise: student.gnmax_student(queries=k, sigma=noise, delta=pate_fashion.DELTA).epsilon,
+        "noisy argmax": lambda k, noise: (
+            student.laplace_student(queries=k, scale=noise, delta=pate_fashion.DELTA).epsilon
+        ),
+    }
+    rows = [row for row in PATE[name]["rows"] if row["mechanism"] in accounts]
+    seen = {(row["mechanism"], row["epsilon"], row["number"], *row["noise"].values()) for row in rows}
+    assert {one[:2] for one in seen} == {(mechanism, e) for mechanism in accounts for e in (1.0, 3.0, 8.0)}
+    for mechanism, epsilon, number, noise in seen:
+        assert accounts[mechanism](number, noise) <= epsilon * (1 + 1e-9)
+        assert accounts[mechanism](number, 0.999 * noise) > epsilon
+
+
+# ---- what pages and chapters say ----
+
+
+def mean(rows, model, epsilon):
+    found = [row["accuracy"] for row in rows if (row["part"], row["model"], row["epsilon"]) == ("full", model, epsilon)]
+    assert len(found) == 5
+    return 100 * statistics.mean(found)
+
+
+def test_more_steps_of_dpsgd_pay():
+    gains = [mean(CARD["rows"], "cnn", one) - mean(FASHION["rows"], "cnn", one) for one in dpsgd_gpu.EPSILONS]
+    assert all(7.0 < gain < 9.5 for gain in gains[:3]) and 3.5 < gains[3] < 4.5
+    for epsilon in (3.0, 8.0):
+        assert mean(CARD["rows"], "cnn", epsilon) > mean(FASHION["rows"], "mlp", epsilon) + 1.0
+
+
+def test_the_recorded_sums_of_the_card_agree_with_the_cpu_and_small_batches_do_not_fill_it():
+    """1e-5 is met without TensorFloat-32; with it single norms are up to 6 % off."""
+    record = data.recorded("gpu")["rows"]
+    rows = [row for row in record if row["part"] == "agreement"]
+    assert {row["model"] for row in rows} == {"mlp", "cnn", "resnet"}
+    assert max(row["sum"] for row in rows if not row["tf32"]) <= 1e-5
+    assert 0.05 < max(row["worst_norm"] for row in rows if row["tf32"]) < 0.06
+    rows = [row for row in record if row["part"] == "step" and (row["model"], row["who"]) == ("mlp", "not private")]
+    plain = {row["batch"]: row["milliseconds"] for row in rows}
+    assert plain[8192] < 1.1 * plain[256]
+
+
+def test_the_recorded_run_of_m_samp_agrees_with_its_predictions():
+    record = data.recorded("m_samp")
+    assert record["models"] == {"printed": 12_306, "Chernoff": 1153}
+    assert record["n"] == 10_000 and len(record["rows"]) == 10
+    assert max(row["seconds"] for row in record["rows"]) < 30
+    m_samp_keeps_its_predictions(record)
+    for row in record["rows"]:
+        tops, models = np.array(row["votes_for_a_top"]), row["n_models"]
+        distance = m_samp.scaled_distance(np.stack([models - tops, tops], axis=1), q=record["q"], n_models=models)
+        rate = m_stab.release_probability(distance, epsilon=record["epsilon"], delta=record["delta"]).mean()
+        assert row["predicted_release_rate"] == pytest.approx(rate, rel=1e-9)
+
+
+def test_the_tuned_rate_of_robust_sgd_is_the_best_of_those_tried():
+    by_rate = data.grouped(TABLES["rates"]["rows"], "rate")
+    found = {rate: [row["accuracy"] for row in rows] for (rate,), rows in by_rate.items()}
+    assert max(found, key=lambda rate: np.mean(found[rate])) == ptr_tables.TUNED
+    assert {len(accuracies) for accuracies in found.values()} == {4}
+
+
+def test_what_the_page_and_the_chapter_say_of_robust_sgd():
+    """Differences of means over five seeds, in points."""
+    summaries = {(one.method, one.corruption, one.ratio): one for one in ptr_tables.summaries(TABLES["cpu"]["rows"])}
+
+    def points(method, kind="none", ratio=0.0):
+        return 100 * summaries[method, kind, ratio].mean
+
+    for at in ptr_tables.THREE:
+        ptr = points("TSGD+PTR", *at)
+        assert 1.0 < points("DP-SGD, matched", *at) - ptr < 4.0
+        assert ptr - points("TSGD+Gaussian, paper", *at) >= 5.0
+        assert 0.3 < summaries["TSGD+PTR", *at].passed < 0.5
+        assert summaries["TSGD+PTR, appendix", *at].passed == 0.0
+        assert summaries["TSGD+PTR, appendix", *at].label.endswith("DP-SGD plus the cost of the test")
+    assert summaries["TSGD+PTR, wide", "none", 0.0].passed > 0.5
+    assert points("TSGD+PTR") - points("TSGD+Gaussian, matched") > 2.0
+
+
+def test_a_test_that_never_passes_is_called_what_it_is():
+    row = {"set": "s", "corruption": "none", "ratio": 0.0, "epsilon": 1.0, "rate": 1.0}
+    row |= {"accuracy": 0.5, "spent": 1.0, "trim": 3.0}
+    passed = (("A", 0, 0.04), ("A", 1, 0.05), ("B", 0, 0.05))
+    rows = [{**row, "method": method, "seed": seed, "passed": share} for method, seed, share in passed]
+    idle, busy = ptr_tables.summaries(rows)
+    assert (idle.label, busy.label) == ("A: DP-SGD plus the cost of the test", "B")
+    assert np.isnan(busy.spread) and idle.spread == 0.0
+
+
+def test_steps_end_where_epsilon_does():
+    assert ptr_tables.most_steps(lambda steps: 0.5 * steps, 3.3) == 6
+    assert ptr_tables.most_steps(lambda steps: 0.5 * steps, 0.5) == 1
+    with pytest.raises(ValueError, match="one step"):
+        ptr_tables.most_steps(lambda steps: 0.5 * steps, 0.4)
+
+
+# ---- the figures of the propose-test-release paper ----
+
+
+def test_the_figures_of_the_ptr_paper_are_what_is_computed_and_what_was_published(tmp_path, monkeypatch):
+    output = tmp_path / "tiny.json"
+    monkeypatch.setattr("sys.argv", ["ptr_figures.py", "--preset", "tiny", "--output", str(output)])
+    ptr_figures.main()
+    made, full = json.loads(output.read_text(encoding="utf-8")), data.recorded("ptr_figures")
+    compared = 0
+    for table, keys in (("figure_2", ("scale", "tau", "order")), ("figures_3_and_5", ("tau", "steps"))):
+        recorded = data.grouped(full[table], *keys)
+        for row in made[table]:
+            assert row == pytest.approx(recorded[tuple(row[key] for key in keys)][0], rel=1e-3)
+            compared += 1
+    assert compared >= 10
+    rows = full["figures_3_and_5"]
+    for wanted in (row for row in golden("ptr")["fig3_fig5"] if row["T"] in (10, 10000)):
+        row = next(r for r in rows if r["steps"] == wanted["T"] and abs(r["tau"] - wanted["tau"]) < 1e-9)
+        assert row["black_box"] == pytest.approx(wanted["blackbox"], rel=1e-3)
+        assert row["theorem_4_4_allowed_orders"] == pytest.approx(wanted["whitebox_valid_orders"], rel=1e-3)
+        assert row["pld"] == pytest.approx(max(wanted["pld_rem"], wanted["pld_add"]), rel=3e-4, abs=1e-4)
+    assert full["verdicts"]["ours: the distributions are the smallest of all"]

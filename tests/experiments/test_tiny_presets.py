@@ -1,0 +1,323 @@
+"""Every experiment by its tiny preset, run once, stopped in the middle: the same code as the recorded run."""
+
+import functools
+import json
+import logging
+import math
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from dpml.accounting import pld
+from experiments import (
+    dpsgd_fashion,
+    dpsgd_gpu,
+    dpsgd_or_pate,
+    gpu,
+    gpu_tables,
+    m_samp,
+    pate_fashion,
+    processes,
+    ptr_tables,
+)
+from tests.experiments.claims import m_samp_keeps_its_predictions
+
+ROOT = Path(__file__).parents[2]
+RUNS = {
+    "dpsgd_fashion": functools.partial(dpsgd_fashion.run, "tiny"),
+    "dpsgd_gpu": functools.partial(dpsgd_gpu.run, "tiny", device="cpu"),
+    "dpsgd_or_pate": functools.partial(dpsgd_or_pate.run, "tiny"),
+    "gpu": functools.partial(gpu.measure, "tiny", limit=100.0),
+    "m_samp": functools.partial(m_samp.run, "tiny", quiet=True),
+    "pate_fashion": functools.partial(pate_fashion.run, "tiny", quiet=True),
+    "ptr_tables": functools.partial(ptr_tables.run, "tiny"),
+}
+AT_ONCE = {"pate_fashion": 6, "dpsgd_or_pate": 2}
+"""How many rows an experiment does together, where it is not one."""
+TIMES = {"seconds", "cpu_seconds", "cpu_seconds_of_the_block", "milliseconds"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A function from the name of an experiment to what its tiny preset gives, and the file that holds it."""
+    write = Path.write_text
+
+    @functools.cache
+    def run(name):
+        into, calls = tmp_path_factory.mktemp(name) / "tiny.json", []
+
+        def interrupting(path, text, **how):
+            calls.append(write(path, text, **how))
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return calls[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "write_text", interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                RUNS[name](into=into)
+            before = part_of(into)["rows"]
+            found = RUNS[name](into=into)
+        logging.disable(logging.NOTSET)
+        assert found["rows"][: len(before)] == before, "what was there is not done again"
+        assert part_of(into) == json.loads(json.dumps(found))
+        return found, into
+
+    return run
+
+
+def part_of(into):
+    content = json.loads(into.read_text(encoding="utf-8"))
+    return content.get("tiny", content)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_goes_on_where_it_stopped_and_ends_the_same(made, name, tmp_path):
+    """The last rows are gone: they come back the same, but for times, and the others stay to the last digit."""
+    found, into = made(name)
+    content = json.loads(into.read_text(encoding="utf-8"))
+    part = content.get("tiny", content)
+    assert part["command"].endswith("--preset tiny") or name == "dpsgd_gpu"
+    part["rows"] = kept = part["rows"][: -AT_ONCE.get(name, 1)]
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(content), encoding="utf-8")
+    rows = RUNS[name](into=again)["rows"]
+    logging.disable(logging.NOTSET)
+    assert rows[: len(kept)] == kept
+    plain = [[{key: value for key, value in row.items() if key not in TIMES} for row in them] for them in (rows, kept)]
+    whole = [{key: value for key, value in row.items() if key not in TIMES} for row in found["rows"]]
+    assert plain[0] == whole and len(whole) == len(kept) + AT_ONCE.get(name, 1)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_rows_are_accuracies_and_keep_their_budget(made, name):
+    for row in made(name)[0]["rows"]:
+        for key, value in row.items():
+            if "accuracy" in key and value is not None:
+                assert 0.0 <= value <= 1.0
+        spent = row.get("spent", row.get("epsilon_spent"))
+        if spent is not None and row["epsilon"] is not None and not row.get("method", "").endswith("aligned"):
+            assert spent <= row["epsilon"] + 1e-5
+            assert spent > 0.99 * row["epsilon"] or name == "ptr_tables"
+
+
+TITLES = {
+    "dpsgd_fashion": ["What was run", "Accuracy", "Noise and batch size", "Clip norm"]
+    + [f"Learning rates tried, {model}" for model in ("MLP", "CNN")],
+    "dpsgd_gpu": ["What was run", "Accuracy", "Learning rates tried, CNN"],
+    "ptr_tables": ["What each method spends", "Fashion-MNIST, shipped, ε = 10"],
+    "gpu": ["Agreement with the CPU", "Clipping", "Time of a step", "A whole step in a run", "Stacked models"],
+}
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_the_tables_of_the_page(made, name):
+    module = {"dpsgd_fashion": dpsgd_fashion, "dpsgd_gpu": dpsgd_gpu, "ptr_tables": ptr_tables, "gpu": gpu_tables}[name]
+    content = made(name)[0]
+    tables = module.tables({**content, "rows": [row for row in content["rows"] if row.get("part") != "opacus"]})
+    assert [title for title, *_ in tables] == TITLES[name]
+    for _, note, head, lines in tables:
+        assert note.endswith(".") and lines and all(len(line) == len(head) for line in lines)
+
+
+def test_dpsgd_fashion_searches_and_then_trains(made):
+    rows, preset = made("dpsgd_fashion")[0]["rows"], dpsgd_fashion.PRESETS["tiny"]
+    ours = [row for row in rows if row["part"] != "opacus"]
+    assert len(ours) == dpsgd_fashion.number_of_runs(preset) - 2 * len(preset.seeds)
+    assert {row["part"] for row in ours} == {"search", "subset", "full", "clip", "sweep"}
+    rates = dpsgd_fashion.best_rates(rows)
+    assert all(row["rate"] == rates[row["model"], row["epsilon"]] for row in ours if row["part"] in ("subset", "full"))
+    assert all((row["spent"] is None) == (row["noise"] is None) for row in ours)
+    made_up = [
+        {"part": part, "model": "mlp", "epsilon": 1.0, "rate": rate, "accuracy": accuracy}
+        for part, rate, accuracy in (
+            ("search", 0.1, 0.5),
+            ("search", 0.2, 0.7),
+            ("search", 0.4, 0.6),
+            ("full", 0.1, 0.9),
+        )
+    ]
+    assert dpsgd_fashion.best_rates(made_up) == {("mlp", 1.0): 0.2}
+
+
+def test_dpsgd_gpu_chooses_after_the_whole_search_and_nothing_that_diverged(made):
+    content, preset = made("dpsgd_gpu")[0], dpsgd_gpu.PRESETS["tiny"]
+    rows = content["rows"]
+    searched = [row for row in rows if row["part"] == "search"]
+    assert len(searched) == len(dpsgd_gpu.EPSILONS) * len(preset.rates)
+    assert len(rows) - len(searched) == len(dpsgd_gpu.EPSILONS) * len(preset.seeds)
+    assert rows == sorted(rows, key=lambda row: dpsgd_gpu.place(row, preset))
+    assert {row["n"] for row in searched} == {80}
+    assert list(dpsgd_gpu.full(preset, searched[1:])) == []
+    assert len(list(dpsgd_gpu.full(preset, searched))) == len(dpsgd_gpu.EPSILONS) * len(preset.seeds)
+    job = dpsgd_gpu.Job(next(dpsgd_gpu.search(preset)), "tiny", "cpu", None)
+    row = dpsgd_gpu.do(job._replace(setting=job.setting._replace(epsilon=None, rate=1e30)))
+    assert row["accuracy"] == 0.0 and row["diverged"] >= 1
+    assert "diverged" in dpsgd_gpu.tables({**content, "rows": [row, *rows]})[-1][3][-1]
+    with pytest.raises(dpsgd_gpu.Diverged):
+        dpsgd_gpu.do(job._replace(setting=job.setting._replace(part="full", epsilon=None, rate=1e30)))
+
+
+def test_dpsgd_or_pate_spends_what_the_accountant_says(made):
+    rows, preset = made("dpsgd_or_pate")[0]["rows"], pate_fashion.PRESETS["tiny"]
+    assert [(row["epsilon"], row["seed"]) for row in rows] == [(8.0, 0), (8.0, 1)]
+    for row in rows:
+        spent = pld.epsilon(
+            q=256 / preset.private, sigma=row["sigma"], steps=row["steps"], delta=pate_fashion.DELTA
+        ).epsilon
+        assert spent == pytest.approx(row["epsilon_spent"], rel=1e-9)
+
+
+def test_dpsgd_or_pate_sees_only_private_records(monkeypatch):
+    """The shards that training gets are the private part of the split of the PATE experiment."""
+    preset, images = pate_fashion.PRESETS["tiny"], pate_fashion.images("tiny", None)
+    seen, original = [], dpsgd_or_pate.stacked.train
+    monkeypatch.setattr(dpsgd_or_pate.stacked, "train", lambda *a, **k: seen.append(k["shards"]) or original(*a, **k))
+    dpsgd_or_pate.train(images, preset, [dpsgd_or_pate.Job(1, 8.0)], steps=1, rate=0.1)
+    assert torch.equal(images[0][seen[0][0]], pate_fashion.split(images, preset, seed=1).x)
+
+
+def test_pate_fashion_answers_as_often_as_it_may(made):
+    part, preset = made("pate_fashion")[0], pate_fashion.PRESETS["tiny"]
+    assert len(part["rows"]) == len(preset.teachers) * len(preset.seeds) * (5 * len(preset.epsilons) + 1)
+    for row in part["rows"]:
+        assert 0 <= row["answered"] <= row["asked"] <= preset.public
+        if row.get("epsilon_data_dependent") is not None:
+            assert 0 < row["epsilon_data_dependent"] <= row["epsilon"] * (1 + 1e-9)
+
+
+def test_m_samp_releases_as_predicted(made):
+    assert len(made("m_samp")[0]["rows"]) == 4
+    m_samp_keeps_its_predictions(made("m_samp")[0])
+
+
+def test_ptr_tables_runs_every_method(made):
+    rows, preset = made("ptr_tables")[0]["rows"], ptr_tables.PRESETS["tiny"]
+    assert len(rows) == len(preset.corruptions) * (len(preset.seeds) * len(preset.methods) + len(preset.first))
+    assert all(("passed" in row) == row["method"].startswith("TSGD+PTR") for row in rows)
+
+
+# ---- the card ----
+
+
+def test_gpu_has_a_row_for_every_job(made):
+    rows = made("gpu")[0]["rows"]
+    assert len(rows) == len(gpu.jobs(gpu.PRESETS["tiny"]))
+    assert {row["part"] for row in rows} == {"agreement", "clipping", "step", "run", "stacked"}
+    assert {row["model"] for row in rows} == {"mlp", "resnet"}
+    for row in rows:
+        if row["part"] == "agreement":
+            assert max(row["sum"], row["worst_norm"]) <= 1e-5
+        elif row["part"] == "clipping":
+            assert -1.0 < row["over"] <= 1e-6
+        else:
+            assert row["milliseconds"] > 0.0
+
+
+def complete(content):
+    """Every row has its place in a table."""
+    found = {title: (head, lines) for title, _, head, lines in gpu_tables.tables(content)}
+    rows = {part: gpu_tables.of(content, part) for part in ("agreement", "clipping", "step", "run", "stacked")}
+    assert sum(map(len, rows.values())) == len(content["rows"])
+    steps = {(gpu_tables.NAMES[row["model"]], str(row["batch"])) for row in rows["step"]}
+    assert sorted(tuple(line[:2]) for line in found["Time of a step"][1]) == sorted(steps)
+    assert {row["who"] for row in rows["step"]} <= set(found["Time of a step"][0])
+    head, lines = found["A whole step in a run"]
+    times = [line[head.index(name)] for line in lines for name in gpu.MECHANISMS]
+    assert sorted(filter(None, times)) == sorted(gpu_tables.shown(row["milliseconds"]) for row in rows["run"])
+    for title, part in (
+        ("Agreement with the CPU", "agreement"),
+        ("Clipping", "clipping"),
+        ("Stacked models", "stacked"),
+    ):
+        assert (title in found) == bool(rows[part])
+        assert title not in found or len(found[title][1]) == len(rows[part])
+
+
+def test_the_tables_of_the_card_are_complete(made, capsys):
+    content, into = made("gpu")
+    complete(content)
+    complete(json.loads(gpu_tables.RESULTS.read_text(encoding="utf-8")))
+    assert gpu_tables.main([str(into)]) == 0
+    assert "\nStacked models. " in capsys.readouterr().out
+
+
+def test_the_page_of_the_card_builds(made, tmp_path, monkeypatch):
+    """The page and its directive by Sphinx alone, where each warning is an error."""
+    application = pytest.importorskip("sphinx.application")
+    docutils = pytest.importorskip("sphinx.util.docutils")
+    record, into = made("gpu")
+    monkeypatch.setattr(gpu_tables, "RESULTS", into)
+    (tmp_path / "book").mkdir()
+    page = (ROOT / "book" / "gpu_results.md").read_text(encoding="utf-8")
+    (tmp_path / "book" / "gpu_results.md").write_text(page, encoding="utf-8")
+    for name in ("index", "book/benchmarks"):
+        (tmp_path / f"{name}.md").write_text("---\norphan: true\n---\n\n# Another\n", encoding="utf-8")
+    (tmp_path / "index.md").write_text("# All\n\n```{toctree}\nbook/gpu_results\n```\n", encoding="utf-8")
+    folders = [str(tmp_path), None, str(tmp_path / "html"), str(tmp_path / "trees"), "html"]
+    options = {"extensions": ["myst_parser", "book.ext.recorded"], "html_theme": "basic"}
+    with warnings.catch_warnings(), docutils.docutils_namespace():
+        warnings.simplefilter("ignore")  # those of Sphinx' own parts; its log is what must be clean
+        app = application.Sphinx(*folders, confoverrides=options, status=None, warningiserror=True, keep_going=True)
+        app.build()
+    assert app.statuscode == 0
+    html = (tmp_path / "html" / "book" / "gpu_results.html").read_text(encoding="utf-8")
+    cells = [cell for *_, lines in gpu_tables.tables(record) for line in lines for cell in line if cell]
+    assert len(re.findall(r"<td><p>[^<]+</p></td>", html)) == len(cells)
+    assert html.count("<table") == len(gpu_tables.tables(record))
+    assert f"Recorded on {record['date']} with <code" in html
+    assert "CUDA" not in html  # None on the CPU
+
+
+# ---- limits ----
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        functools.partial(dpsgd_gpu.run, "tiny", device="cpu", seconds=-1.0),
+        functools.partial(gpu.measure, "tiny", limit=-1.0),
+        functools.partial(ptr_tables.run, "tiny", seconds=-1.0),
+    ],
+    ids=["dpsgd_gpu", "gpu", "ptr_tables"],
+)
+def test_after_its_time_no_row_is_begun(run, tmp_path):
+    assert run(into=tmp_path / "results.json")["rows"] == []
+    logging.disable(logging.NOTSET)
+
+
+def test_runs_in_several_processes_all_come_back():
+    assert sorted(processes.results(math.factorial, [3, 4, 5], 2)) == [6, 24, 120]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+@pytest.mark.parametrize(
+    "run",
+    [
+        functools.partial(gpu.measure, "gpu", limit=1.0),
+        functools.partial(dpsgd_gpu.run, "full", device="cuda"),
+        functools.partial(ptr_tables.run, "gpu", device="cuda"),
+    ],
+    ids=["gpu", "dpsgd_gpu", "ptr_tables"],
+)
+def test_without_a_gpu_one_sentence_says_so(run, tmp_path):
+    into = tmp_path / "results.json"
+    with pytest.raises(SystemExit, match="No GPU was found by PyTorch"):
+        run(into=into)
+    assert not into.exists()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the script needs bash")
+def test_the_script_starts_from_the_source_tree(tmp_path):
+    command = ["bash", str(ROOT / "experiments" / "gpu.sh"), "--preset", "tiny", "--limit", "-1"]
+    command += ["--into", str(tmp_path / "a.json")]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON": sys.executable}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "the same command goes on" in done.stdout
