@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import importlib
 import inspect
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ from sphinx_external_toc.api import Document, FileItem, TocTree
 
 import dpml
 
-from . import docstrings
+from . import chapters, docstrings
 from .docstrings import Public, chapter_of, first_sentence, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,23 +198,10 @@ def concept(module: str) -> str:
     return docstrings.inline(first_sentence(importlib.import_module(module).__doc__ or ""), link)
 
 
-def pages_of_chapter(slug: str) -> tuple[str, str]:
-    """The chapter of a slug, and its exercises or ''."""
-    found = [next((ROOT / top).glob(f"[0-9][0-9]_{slug}.ipynb"), None) for top in ("notebooks", "notebooks/exercises")]
-    chapter, exercises = (f"/{path.relative_to(ROOT).with_suffix('').as_posix()}" if path else "" for path in found)
-    return chapter, exercises
-
-
-def title(page: str) -> str:
-    """The first line of a notebook, whose link a heading cannot look up."""
-    notebook = json.loads((ROOT / f"{page[1:]}.ipynb").read_text(encoding="utf-8"))
-    return str(notebook["cells"][0]["source"][0]).strip("# \n")
-
-
 def chapter(module: str) -> str:
     """A link to the chapter that teaches a module, or ''."""
-    page = pages_of_chapter(chapter_of(module))[0]
-    return f"{{doc}}`{page}`" if page else ""
+    slug = chapter_of(module)
+    return f"{{doc}}`/{chapters.of_slug(slug).page}`" if slug else ""
 
 
 def works(module: str) -> list[str]:
@@ -241,19 +227,18 @@ def map_of_modules() -> str:
     for slug in dpml.CHAPTERS:
         taught = [module for module, entries in homes().items() if entries and chapter_of(module) == slug]
         rows = [[concept(m), link(m.removeprefix("dpml.")), "; ".join(works(m))] for m in taught]
-        page = pages_of_chapter(slug)[0]
-        parts += [f"## {{doc}}`{title(page)} <{page}>`", table(["What it holds", "Module", "Source"], rows)]
+        page = chapters.of_slug(slug)  # a heading cannot look up the title
+        parts += [f"## {{doc}}`{page.title} </{page.page}>`", table(["What it holds", "Module", "Source"], rows)]
     return "\n\n".join(parts)
 
 
 def table_of_chapters() -> str:
-    """Each chapter with what the reader leaves with, and its exercises."""
+    """Each chapter with what the reader leaves with."""
     rows = []
     for slug in dpml.CHAPTERS:
         leaves_with = first_sentence(importlib.import_module(f"dpml.lessons.{slug}").__doc__ or "").rstrip(".")
-        chapter, exercises = (f"{{doc}}`{page}`" if page else "" for page in pages_of_chapter(slug))
-        rows.append([chapter, docstrings.inline(leaves_with), exercises])
-    return table(["chapter", "you leave with", "exercises"], rows)
+        rows.append([f"{{doc}}`/{chapters.of_slug(slug).page}`", docstrings.inline(leaves_with)])
+    return table(["chapter", "you leave with"], rows)
 
 
 class Difference(NamedTuple):
@@ -316,6 +301,7 @@ def write(app: Sphinx, config: Config) -> None:
         return
     texts = {f"{page_of(module)}.md": module_page(module) for module in homes()}
     texts |= {"map.txt": map_of_modules(), "chapters.txt": table_of_chapters(), "errata.txt": errata()}
+    texts |= {"minutes.txt": chapters.table_of_minutes(), "drawing.txt": chapters.drawing()}
     texts = {f"book/api/{Path(name).name}": text for name, text in texts.items()}
     for old in Path(app.srcdir, "book/api").iterdir():
         if old.relative_to(app.srcdir).as_posix() not in (*texts, f"{INDEX}.md"):
