@@ -1,12 +1,13 @@
 """On a page of exercises the reader sees what a student gets; the solution and all that it answers lie in one fold.
 
 The notebooks hold the solutions. Here each solution cell shows its stub, the check below it its call, and a fold below
-both "Show the solution": the code, what it prints, and what the check says of it.
+both "Show the solution": the code, what it prints, and what the checks say of it.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from pathlib import Path
@@ -57,20 +58,22 @@ class Solutions(SphinxPostTransform):
 
     def fold(self, cell: Any, source: Any, stub: str) -> None:
         siblings = cell.parent.children
-        check = siblings[siblings.index(cell) + 1]
+        after = siblings[siblings.index(cell) + 1 :]
+        checks = list(itertools.takewhile(lambda node: is_cell(node) and not node.get("hide_mode"), after))
         shown = source.deepcopy()
         for block, text in ((source.children[0], MARKER.sub("", source.astext())), (shown.children[0], stub)):
             block.rawsource, block.children = text, [nodes.Text(text)]
         fold = HideCodeCellNode(
             prompt_show="Show the solution", prompt_hide="Hide the solution", classes=["above-input"]
         )
-        fold += [source, *part(cell, "output"), *part(check, "output")]
+        fold += [source, *part(cell, "output"), *(output for check in checks for output in part(check, "output"))]
         solution = nodes.container(nb_element="solution", classes=["cell", "tag_hide-input"])
         solution += fold
-        check.children = part(check, "source")
+        for check in checks:
+            check.children = part(check, "source")
         cell.children = [shown]
         cell.attributes.pop("hide_mode", None)
-        siblings.insert(siblings.index(check) + 1, solution)
+        siblings.insert(siblings.index(cell) + 1 + len(checks), solution)
         solution.parent = cell.parent
 
 
