@@ -4,3 +4,11 @@ window.addEventListener("load", () => {
   // The source of a page is a file to keep, not a page of text.
   for (const link of document.querySelectorAll(".btn-download-source-button")) link.download = "";
 });
+
+/* On paper nothing is folded away: what printing opened is closed again after it. */
+window.addEventListener("beforeprint", () => {
+  for (const fold of document.querySelectorAll("details:not([open])")) {
+    fold.open = true;
+    window.addEventListener("afterprint", () => { fold.open = false; }, {once: true});
+  }
+});
