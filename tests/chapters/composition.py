@@ -18,6 +18,13 @@ def printed(epsilon, k, delta_prime=1e-5):
     return composition.advanced(epsilon=epsilon, delta=0.0, k=k, delta_prime=delta_prime).epsilon
 
 
+def cell_53(says, P, Q, T1, T0, t):
+    says({"73 %": t})
+    for law in (T1, T0):
+        assert law.sum() == pytest.approx(1) and law.min() > -1e-12
+    assert t * T1 + (1 - t) * T0 == pytest.approx(P) and (1 - t) * T1 + t * T0 == pytest.approx(Q)
+
+
 def cell_05(says, mean, spread, ends, truth, k, epsilon):
     says({"1,109": math.sqrt(2) * 784})
     assert mean == pytest.approx(k * epsilon * math.tanh(epsilon / 2))
