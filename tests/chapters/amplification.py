@@ -17,6 +17,10 @@ def cell_04(says, p, p_prime):
     assert p / p_prime == pytest.approx(1 + 0.25 * (math.e - 1), rel=1e-12)
 
 
+def cell_50(coins, with_you):
+    assert coins.shape == (8, 16) and list(with_you) == [4, 6]
+
+
 def cell_09(says, rows):
     assert [row[1] for row in rows] == pytest.approx([0.001051157, math.log1p(0.01 * (math.e - 1)), 3.42750], rel=1e-6)
     says({"4.6": math.log(100)}, within=0.01)
