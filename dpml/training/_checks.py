@@ -15,8 +15,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-__all__ = ["LossFunction", "differing", "evaluated", "examples", "examples_tried", "layers_that_mix", "loss_function"]
-__all__ += ["module", "one_device", "one_loss_each", "optimizer", "out_of_range", "pair", "trained_parameters"]
+__all__ = [
+    "LossFunction",
+    "classified",
+    "differing",
+    "evaluated",
+    "examples",
+    "examples_tried",
+    "layers_that_mix",
+    "module",
+]
+__all__ += ["loss_function", "one_device", "one_loss_each", "optimizer", "out_of_range", "pair", "trained_parameters"]
 
 LossFunction = Callable[[Any, Tensor], Tensor]
 """A function of outputs and labels that returns one loss for each example."""
@@ -106,7 +115,7 @@ def trained_parameters(model: Any) -> dict[str, nn.Parameter]:
         if id(parameter) in first_name:
             raise ValueError(
                 f"model must use each parameter in one place, got {first_name[id(parameter)]!r} and {name!r} sharing "
-                "one: give the second place a parameter of its own, or use per_example_gradients"
+                "one: give the second place a parameter of its own (per_example_gradients serves such a model)"
             )
         if nn.parameter.is_lazy(parameter):
             raise ValueError(f"model must be complete, got {name!r} without a shape: call the model once before")
@@ -129,8 +138,8 @@ def one_device(parameters: dict[str, nn.Parameter]) -> torch.device:
     if len(devices) > 1 or devices == ["meta"]:
         raise ValueError(f"model must have its parameters on one device, got {', '.join(devices)}")
     for name, parameter in parameters.items():
-        if not bool(parameter.isfinite().all()):
-            raise ValueError(f"model must have finite parameters, got another one: {name}")
+        if not bool((parameter.abs() <= 1e16).all()):
+            raise ValueError(f"model must have finite parameters of size at most 1e16, got another one: {name}")
     return torch.device(devices[0])
 
 
@@ -206,6 +215,23 @@ def one_loss_each(losses: Any, count: int) -> Tensor:
     return losses
 
 
+def classified(outputs: Any, labels: Tensor, *, name: str) -> None:
+    """Refuse outputs and labels of which no accuracy can be told.
+
+    Raises:
+        ValueError: unless they are scores (N, classes) of at least two classes and numbers (N,) of classes.
+    """
+    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+    scores = isinstance(outputs, Tensor) and outputs.dim() == 2 and outputs.shape[1] > 1
+    if not scores or labels.shape != outputs.shape[:1] or labels.is_floating_point() or labels.is_complex():
+        raise ValueError(
+            f"{name} must be labels (N,), integers, of a classifier with outputs (N, classes) of two classes or more, "
+            f"got outputs {shape} and labels {tuple(labels.shape)} of {labels.dtype}: measure others after the run"
+        )
+    if not bool(((labels >= 0) & (labels < outputs.shape[1])).all()):
+        raise ValueError(f"{name} must hold labels in [0, {outputs.shape[1]}), got another one")
+
+
 def examples_tried(
     model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor, *, device: torch.device, names: str
 ) -> tuple[Tensor, Tensor]:
@@ -265,6 +291,8 @@ def optimizer(given: Any, parameters: Mapping[str, Tensor]) -> None:
             "optimizer must be a torch optimizer, for example torch.optim.SGD(model.parameters(), lr=0.1), "
             f"got {type(given).__name__}"
         )
+    if isinstance(given, torch.optim.SparseAdam):
+        raise ValueError("optimizer must take dense gradients, got SparseAdam: noise leaves none at zero; use Adam")
     closure = inspect.signature(given.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise ValueError(

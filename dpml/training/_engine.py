@@ -191,12 +191,13 @@ def _refuse_calls(plan: Plan, calls: list[int]) -> None:
         if times == 0:
             raise ValueError(
                 "model must use each trained parameter in the forward pass of its own layer, got "
-                f"{named(unit)}, which was not called: call it, or freeze its parameters if they are not used"
+                f"{named(unit)}, which was not called: call it, freeze its parameters if they are not used, or, if it "
+                "only holds parameters for another layer, give them to that layer as attributes"
             )
         if times > 1:
             raise ValueError(
                 f"model must use each layer once, got {named(unit)}, which was called {times} times: make a layer "
-                "for each call, or use per_example_gradients"
+                "for each call (per_example_gradients serves such a model)"
             )
 
 

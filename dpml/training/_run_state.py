@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import pickle
 import signal
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -153,11 +153,16 @@ def load(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise ValueError(f"checkpoint must be a file that a run wrote, got {path}: {type(error).__name__}") from None
-    if not isinstance(content, dict) or content.get("dpml") != VERSION:
-        raise ValueError(f"checkpoint must be a file that a run of this version wrote, got {path}")
+        with zipfile.ZipFile(path) as parts:
+            whole = parts.testzip() is None
+        content = torch.load(path, map_location="cpu", weights_only=True) if whole else None
+    except Exception:  # whatever a file that was cut short, or is another's, may lead to
+        content = None
+    if not isinstance(content, dict) or content.get("dpml") != VERSION or not isinstance(content.get("settings"), dict):
+        raise ValueError(
+            f"checkpoint must be a whole file that a run of this version wrote, got {path}: give another path, or "
+            "move that file away to begin anew"
+        )
     before: dict[str, Any] = content["settings"]
     for name in {**before, **settings}:
         if before.get(name) != settings.get(name):

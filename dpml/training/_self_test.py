@@ -112,12 +112,11 @@ def _differing_sum(
 
 def _suspect(outputs: Any, y: Tensor) -> str:
     """What to look for where examples act on each other."""
+    everywhere = "statistics over the batch or its size, and for random numbers, in the model and in loss_fn"
     if isinstance(outputs, Tensor) and {outputs.shape, y.shape} == {(len(y), 1), (len(y),)}:
-        one, other = tuple(outputs.shape), tuple(y.shape)
-        return f"labels of shape {other} that broadcast with outputs of shape {one} to {(len(y),) * 2}: give both one"
-    return (
-        "statistics over the batch or its size, in the model and in loss_fn, and for random numbers drawn for a batch"
-    )
+        shapes = f"outputs {tuple(outputs.shape)} and labels {tuple(y.shape)}"
+        return f"{shapes}, which broadcast to {(len(y), len(y))} and must have one shape; and for {everywhere}"
+    return everywhere
 
 
 def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
@@ -158,6 +157,8 @@ def _constant(name: str, args: Any, out: Any, *, pure: bool) -> Any:
     """In place of random numbers: the same whatever the shape. A law that depends on other numbers is left alone."""
     if name == "native_dropout":
         return args[0].clone(), torch.ones_like(out[1])
+    if name == "normal" and not pure:
+        return torch.zeros_like(out) + args[0]
     if name == "bernoulli":
         return (args[0] > 0.5).to(out.dtype)
     if pure or name.endswith(("_", "_like")):

@@ -55,6 +55,15 @@ from dpml.training.mechanism import Accountant, Each, Mechanism, each_example, g
 __all__ = ["automatic", "clip", "dp_sgd", "dp_sgd_automatic", "sgd", "update"]
 
 
+def in_range_of_norms(name: str, value: Any) -> float:
+    """Return a number to which norms in single precision can be compared: shorter ones may be taken for 0.
+
+    Raises:
+        ValueError: if it is not in [1e-16, 1e16].
+    """
+    return arguments.real(name, value, 1e-16, 1e16)
+
+
 def dp_sgd(*, sigma: float, clip_norm: float) -> Mechanism:
     """Return the mechanism of DP-SGD: gradients clipped to norm C, Gaussian noise of deviation sigma C on their sum.
 
@@ -62,13 +71,13 @@ def dp_sgd(*, sigma: float, clip_norm: float) -> Mechanism:
     `Poisson` and `FullBatch`, replace-one for `FixedSize`.
 
     Raises:
-        ValueError: if sigma is not in [0, inf) or clip_norm not in (0, inf).
+        ValueError: if sigma is not in [0, inf) or clip_norm not in [1e-16, 1e16].
 
     Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1; the lecture, slides "DP-SGD"
     and "DP-GD".
     """
     sigma = arguments.real("sigma", sigma, 0.0)
-    clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
+    clip_norm = in_range_of_norms("clip_norm", clip_norm)
     return each_example(
         "dp_sgd",
         settings={"sigma": sigma, "clip_norm": clip_norm},
@@ -85,14 +94,14 @@ def dp_sgd_automatic(*, sigma: float, clip_norm: float = 1.0, stability: float =
     is summed is below C. Neighbours: as for `dp_sgd`.
 
     Raises:
-        ValueError: if sigma is not in [0, inf), clip_norm or stability not in (0, inf).
+        ValueError: if sigma is not in [0, inf), clip_norm or stability not in [1e-16, 1e16].
 
     Source: Bu, Wang, Zha and Karypis, "Automatic clipping: differentially private deep learning made easier and
     stronger", NeurIPS 2023, their AUTO-S.
     """
     sigma = arguments.real("sigma", sigma, 0.0)
-    clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
-    stability = arguments.real("stability", stability, 0.0, low_open=True)
+    clip_norm = in_range_of_norms("clip_norm", clip_norm)
+    stability = in_range_of_norms("stability", stability)
     return each_example(
         "dp_sgd_automatic",
         settings={"sigma": sigma, "clip_norm": clip_norm, "stability": stability},
@@ -214,6 +223,6 @@ def check_update(
         shapes = f"{tuple(parameters.shape)} and {tuple(gradients.shape)}"
         raise ValueError(f"parameters must have shape (..., p) for gradients of shape (..., m, p), got {shapes}")
     arguments.real("sigma", sigma, 0.0)
-    arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
+    in_range_of_norms("clip_norm", clip_norm)
     arguments.real("learning_rate", learning_rate, 0.0, low_open=True)
     arguments.real("expected_batch", expected_batch, 0.0, low_open=True)

@@ -177,7 +177,8 @@ def accuracy(model: nn.Module, x: torch.Tensor, *, y: torch.Tensor, size: int = 
     In evaluation mode, without gradients, `size` rows at a time. The mode of every module is put back.
 
     Raises:
-        ValueError: if x and y are not tensors of as many rows, or size is not an integer >= 1.
+        ValueError: if x and y are not tensors of as many rows, size is not an integer >= 1, or outputs and labels are
+            not those of a classifier: outputs (N, classes) of two classes or more, labels (N,) in [0, classes).
 
     Source: definition.
     """
@@ -187,7 +188,9 @@ def accuracy(model: nn.Module, x: torch.Tensor, *, y: torch.Tensor, size: int = 
     with _checks.evaluated(model), torch.no_grad():
         right = torch.zeros((), dtype=torch.int64, device=device)
         for some_x, some_y in zip(torch.split(x, size), torch.split(y, size), strict=True):
-            right += (model(some_x.to(device)).argmax(1) == some_y.to(device)).sum()
+            outputs, labels = model(some_x.to(device)), some_y.to(device)
+            _checks.classified(outputs, labels, name="y")
+            right += (outputs.argmax(1) == labels).sum()
     return int(right) / len(y)
 
 

@@ -19,6 +19,7 @@ alone, adding or removing an example moves the sum by at most C, up to rounding.
 from __future__ import annotations
 
 import types
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,14 +38,18 @@ def per_example_gradients(model: nn.Module, loss_fn: LossFunction, x: Tensor, y:
     """Return the gradient of each example's loss, by parameter name, each [B, ...]: the plain reference.
 
     It runs the model on one example at a time as far as the model can tell, and keeps every gradient in memory: B
-    times the size of the model. Arguments as in `PerExample`. Random layers (dropout) draw afresh for each example.
+    times the size of the model. Arguments as in `PerExample`, but parameters may be shared, and layers called twice.
+    Random layers (dropout) draw afresh for each example.
 
     Raises:
-        ValueError: as for the arguments of `PerExample`.
+        ValueError: as for the arguments of `PerExample`, and if the model cannot run on one example.
 
     Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, "compute gradient".
     """
-    parameters = _checked(model, loss_fn, x, y).parameters
+    _check_arguments(model, loss_fn, x, y)
+    for name, layer in model.named_modules():
+        _checks.layers_that_mix(name, layer)
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if len(x) == 0:
         return {name: p.detach().new_zeros(0, *p.shape) for name, p in parameters.items()}
 
@@ -52,7 +57,14 @@ def per_example_gradients(model: nn.Module, loss_fn: LossFunction, x: Tensor, y:
         return _checks.one_loss_each(loss_fn(functional_call(model, p, (xi[None],)), yi[None]), 1)[0]
 
     detached = {name: p.detach() for name, p in parameters.items()}
-    gradients: dict[str, Tensor] = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(detached, x, y)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="There is a performance drop")
+            one_by_one = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
+            gradients: dict[str, Tensor] = one_by_one(detached, x, y)
+    except RuntimeError:  # a layer that vmap does not know, such as most recurrent ones: one example after another
+        alone = [grad(loss)(detached, xi, yi) for xi, yi in zip(x, y, strict=True)]
+        gradients = {name: torch.stack([row[name] for row in alone]) for name in detached}
     return gradients
 
 
@@ -166,7 +178,11 @@ def _reference(loss_fn: LossFunction) -> Callable[[], Any]:
 
 def _checked(model: Any, loss_fn: Any, x: Any, y: Any) -> _engine.Plan:
     """The plan of the model, after all that can be checked before a forward pass."""
+    _check_arguments(model, loss_fn, x, y)
+    return _engine.plan_of(model)
+
+
+def _check_arguments(model: Any, loss_fn: Any, x: Any, y: Any) -> None:
     _checks.module(model)
     _checks.loss_function(loss_fn)
     _checks.pair(x, y)
-    return _engine.plan_of(model)

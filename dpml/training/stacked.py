@@ -263,16 +263,21 @@ def _labels(y: Any, count: int, models: int, device: torch.device) -> torch.Tens
 
 
 def _fitting_loss(loss_fn: Any, y: torch.Tensor, stacked: Stack) -> None:
-    """Try the loss on the smallest and the largest label."""
+    """Try the loss on the smallest and the largest label, and on each alone."""
     _checks.loss_function(loss_fn)
-    outputs = stacked.parameters.new_zeros(2, stacked.sizes[-1])
+    outputs = stacked.parameters.new_tensor([[1.0], [-0.5]]).cos() ** torch.arange(1, stacked.sizes[-1] + 1).to(
+        y.device
+    )
+    labels = torch.stack([y.min(), y.max()])
     try:
-        losses = loss_fn(outputs, torch.stack([y.min(), y.max()]))
+        losses, alone = loss_fn(outputs, labels), [loss_fn(outputs[i : i + 1], labels[i : i + 1]) for i in (0, 1)]
     except (IndexError, RuntimeError, TypeError) as error:
         raise ValueError(
             f"loss_fn must accept the networks' outputs and y, got {type(error).__name__}: {error}"
         ) from error
     _checks.one_loss_each(losses, 2)
+    if not torch.allclose(losses, torch.cat([_checks.one_loss_each(one, 1) for one in alone]), rtol=1e-3, atol=0.0):
+        raise ValueError("loss_fn must give each example its own loss, got one that changes when another is removed")
 
 
 def _generators(value: Any, models: int, common: Any) -> list[torch.Generator]:

@@ -51,7 +51,7 @@ from dpml.accounting.pld import losses
 from dpml.ptr import privacy
 from dpml.ptr.propose_test_release import threshold
 from dpml.ptr.trimmed_sum import places
-from dpml.training.dpsgd import clip
+from dpml.training.dpsgd import clip, in_range_of_norms
 from dpml.training.mechanism import Accountant, Decision, Mechanism, State, gaussian, whole_batch
 from dpml.training.sampling import Poisson, Sampler
 
@@ -73,12 +73,12 @@ def tsgd(*, sigma: float, clip_norm: float, trim: int) -> Mechanism:
     that of `dpml.training.dpsgd.dp_sgd` at the same sigma, for the same neighbours.
 
     Raises:
-        ValueError: if sigma is not in [0, inf), clip_norm not in (0, inf), or trim not an integer >= 0.
+        ValueError: if sigma is not in [0, inf), clip_norm not in [1e-16, 1e16], or trim not an integer >= 0.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), section 5.1, "TSGD + Gaussian".
     """
     sigma = arguments.real("sigma", sigma, 0.0)
-    clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
+    clip_norm = in_range_of_norms("clip_norm", clip_norm)
     trim = arguments.integer("trim", trim, 0)
 
     def decide(norms: Tensor, *, ids: Tensor, state: State, generator: torch.Generator) -> Decision:
@@ -115,13 +115,13 @@ def tsgd_ptr(
     Neighbours: add/remove, for Poisson samples; other samplers are refused, since no bound for them is known.
 
     Raises:
-        ValueError: if sigma is not in [0.04, 1e4], clip_norm not in (0, inf), tau not in (0, 1), scale not in
+        ValueError: if sigma is not in [0.04, 1e4], clip_norm not in [1e-16, 1e16], tau not in (0, 1), scale not in
             [0.01, 1e6], delta0 not in (0, 1/2), or trim or change not an integer >= 0.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithms 2 and 3; the accountant is `dpml.ptr.privacy`.
     """
     sigma = arguments.real("sigma", sigma, 0.04, 1e4)
-    clip_norm = arguments.real("clip_norm", clip_norm, 0.0, low_open=True)
+    clip_norm = in_range_of_norms("clip_norm", clip_norm)
     tau = _below("tau", tau, 1.0)
     scale = arguments.real("scale", scale, 0.01, 1e6)
     delta0 = _below("delta0", delta0, 0.5)

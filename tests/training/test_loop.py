@@ -549,17 +549,25 @@ def test_a_checkpoint_of_other_data_or_optimizer_is_refused(tmp_path):
         train(model, x, y, checkpoint=file)
 
 
-@pytest.mark.parametrize("content", [b"", b"not a checkpoint", None])
-def test_a_file_that_is_no_checkpoint_is_refused(content, tmp_path):
+def test_a_file_that_is_no_checkpoint_is_refused_and_stays(tmp_path):
+    """Nothing, text, another's dictionary, a part of one, one cut at each tenth, and one with a byte turned round."""
     file = tmp_path / "run.pt"
-    if content is None:
-        torch.save({"weights": torch.zeros(2)}, file)
-    else:
-        file.write_bytes(content)
-    before = file.read_bytes()
-    with pytest.raises(ValueError, match=r"^checkpoint must be a file that a run"):
-        train(network(), *data(), checkpoint=file)
-    assert file.read_bytes() == before
+    train(network(), *data(), checkpoint=file, steps=2)
+    whole, kept = file.read_bytes(), torch.load(file, weights_only=True)
+    contents = [b"", b"not a checkpoint", *(whole[: len(whole) * k // 10] for k in range(1, 10)), whole[:-9]]
+    contents.append(whole[: len(whole) // 2] + bytes([255 - whole[len(whole) // 2]]) + whole[len(whole) // 2 + 1 :])
+    others = [{"weights": torch.zeros(2)}, {"dpml": 2}, {**kept, "settings": 3}, {**kept, "dpml": 1}]
+    others += [{name: value for name, value in kept.items() if name != left} for left in kept]
+    others += [{**kept, "model": {}}, {**kept, "optimizer": {}}]
+    for content in contents + others:
+        if isinstance(content, bytes):
+            file.write_bytes(content)
+        else:
+            torch.save(content, file)
+        before, model = file.read_bytes(), network()
+        with pytest.raises(ValueError, match=r"^checkpoint must .*run\.pt"):
+            train(model, *data(), checkpoint=file)
+        assert file.read_bytes() == before
 
 
 def test_a_half_written_file_is_never_left(tmp_path, monkeypatch):

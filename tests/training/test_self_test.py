@@ -1,0 +1,308 @@
+"""What training refuses because examples act on each other, or a term of the loss would be lost; what it takes."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from dpml.training import dp_sgd
+from dpml.training.per_example import PerExample, per_example_gradients, self_test
+from dpml.training.sampling import FullBatch, Poisson
+from tests.training.helpers import cross_entropy, data, flat, network, seeded, train
+
+
+class Does(nn.Module):
+    """A layer without parameters, given by ``does(x, layer)``; it counts its calls."""
+
+    def __init__(self, does):
+        super().__init__()
+        self.does, self.calls = does, 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.does(x, self)
+
+
+def with_layer(does):
+    torch.manual_seed(0)
+    return nn.Sequential(Does(does), nn.Linear(6, 3))
+
+
+def centred(x):
+    return x - x.mean(0)
+
+
+def penalised(term):
+    """Each example's loss gets a term of the weights of the model, which does not depend on the example."""
+
+    def make(model):
+        first = model[1].weight.detach().clone()
+        return lambda outputs, y: cross_entropy(outputs, y) + term(model[1].weight, first)
+
+    return make
+
+
+def plain(model):
+    return cross_entropy
+
+
+def by_size(model):
+    return lambda outputs, y: cross_entropy(outputs, y) / len(y)
+
+
+def broadcast(model):
+    return lambda outputs, y: (outputs[:, :1] - y).square().mean(1)
+
+
+def noise(x, layer):
+    return x + 1e-6 * torch.randn_like(x)
+
+
+def same(x, layer):
+    return x
+
+
+X, Y = data()
+SORTED = Y.sort().values.float()
+LAST = X[:1].repeat(40, 1)
+LAST[-1] += 1.0  # 39 equal rows and another
+TERM, ROWS = "weight_decay", "when another is removed"
+
+# what the layer does, the loss, the examples, the words of the refusal, and the step after which it comes
+REFUSED = {
+    "a penalty at its minimum": (same, penalised(lambda w, first: (w - first).square().sum()), X, Y, TERM, 0),
+    "a small penalty": (same, penalised(lambda w, first: 1e-5 * w.square().sum()), X, Y, TERM, 0),
+    "a penalty behind a gate": (same, penalised(lambda w, first: (w.norm() - 1.6).relu()), X, Y, TERM, 128),
+    "labels that broadcast": (same, broadcast, X, SORTED, ROWS, 0),
+    "labels that broadcast, one apart": (same, broadcast, X, (torch.arange(40) == 39).float(), ROWS, 0),
+    "divided by the size": (same, by_size, X, Y, ROWS, 0),
+    "divided by the size, with noise": (noise, by_size, X, Y, ROWS, 0),
+    "divided by the size, with dropout": (lambda x, layer: functional.dropout(x, 0.3), by_size, X, Y, ROWS, 0),
+    "the size in the model, with dropout": (lambda x, layer: functional.dropout(x / len(x), 0.3), plain, X, Y, ROWS, 0),
+    "the size in training only": (lambda x, layer: x * len(x) if layer.training else x, plain, X, Y, ROWS, 0),
+    "a mean, noise": (lambda x, layer: noise(centred(x), layer), plain, X, Y, ROWS, 0),
+    "a mean of equal rows": (lambda x, layer: centred(x), plain, torch.ones(40, 6), Y, ROWS, 0),
+    "a mean of zeros": (lambda x, layer: centred(x), plain, torch.zeros(40, 6), Y, ROWS, 0),
+    "a mean of equal rows but the last": (lambda x, layer: centred(x), plain, LAST, Y, ROWS, 0),
+    "a mean of many": (lambda x, layer: centred(x) if len(x) > 16 else x, plain, X, Y, ROWS, 0),
+    "a mean, later": (lambda x, layer: centred(x) if layer.calls > 80 else x, plain, X, Y, ROWS, 128),
+    "mixed in random order": (lambda x, layer: x + x[torch.randperm(len(x))], plain, X, Y, ROWS, 0),
+    "pairs": (lambda x, layer: x + x[torch.arange(len(x)) ^ 1] if len(x) % 2 == 0 else x, plain, X, Y, ROWS, 0),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_before_the_first_step_or_when_it_begins(name):
+    does, loss, x, y, words, step = REFUSED[name]
+    model = with_layer(does)
+    before = flat(model).clone()
+    with pytest.raises(ValueError, match=words) as caught:
+        train(model, x, y, loss_fn=loss(model), sampling=Poisson(q=0.5), sigma=9.0, steps=300)
+    notes = getattr(caught.value, "__notes__", [])
+    assert [note.partition(":")[0] for note in notes[:1]] == ([f"Found after step {step}"] if step else [])
+    assert torch.equal(flat(model), before) == (step == 0)
+
+
+def test_labels_that_broadcast_are_named():
+    """Outputs (N, 1) and labels (N,): the message says so, in whatever order the rows come."""
+    model = nn.Linear(6, 1)
+    for y in (SORTED, SORTED.flip(0), Y.float()):
+        with pytest.raises(ValueError, match=r"outputs \(32, 1\) and labels \(32,\), which broadcast to \(32, 32\)"):
+            self_test(model, lambda outputs, y: (outputs - y).square().mean(1), X, y)
+
+
+TAKEN = {
+    "noise of its own": noise,
+    "dropout that is always on": lambda x, layer: functional.dropout(x, 0.3),
+    "one coin for a batch": lambda x, layer: x * (torch.rand(()) < 0.5),
+    "noise by a law": lambda x, layer: x + torch.distributions.Normal(0.0, 1.0).sample((len(x), 6)),
+    "masks": lambda x, layer: x * torch.bernoulli(torch.full_like(x, 0.9)),
+    "single precision by itself": lambda x, layer: x.float() + torch.zeros(len(x), 6, dtype=torch.float32),
+    "a constant of single precision": lambda x, layer: x @ torch.eye(6),
+    "bfloat16 inside": lambda x, layer: x.bfloat16().float(),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_taken(name):
+    model = with_layer(TAKEN[name])
+    assert train(model, X, Y, steps=3).steps == 3
+
+
+def test_everything_is_put_back():
+    model = nn.Sequential(nn.Linear(6, 6), nn.Dropout(), nn.BatchNorm1d(6).eval(), nn.Linear(6, 3))
+    model[0].weight.grad = torch.ones(6, 6)
+    state = {name: (value, value.clone()) for name, value in model.state_dict(keep_vars=True).items()}
+    modes, numbers = [layer.training for layer in model], torch.get_rng_state()
+    self_test(model, cross_entropy, X, Y)
+    assert model.state_dict(keep_vars=True).keys() == state.keys()
+    assert all(model.state_dict(keep_vars=True)[name] is value for name, (value, _) in state.items())
+    assert all(torch.equal(value, copy) and value.dtype == copy.dtype for value, copy in state.values())
+    assert bool((model[0].weight.grad == 1.0).all()) and modes == [layer.training for layer in model]
+    assert torch.equal(torch.get_rng_state(), numbers)
+
+
+class SinglePrecision(torch.autograd.Function):
+    """A kernel that knows float32 only."""
+
+    @staticmethod
+    def forward(ctx, x):
+        assert x.dtype == torch.float32
+        return 2.0 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2.0 * gradient
+
+
+def test_what_cannot_run_in_double_is_compared_as_it_is():
+    self_test(with_layer(lambda x, layer: SinglePrecision.apply(x)), cross_entropy, X, Y)
+    with pytest.raises(ValueError, match=ROWS):
+        self_test(with_layer(lambda x, layer: SinglePrecision.apply(centred(x))), cross_entropy, X, Y)
+
+
+def test_a_penalty_by_the_optimizer_acts():
+    """The remedy that the refusal names: full-batch descent without noise, which is ordinary gradient descent."""
+    ends = []
+    for decay in (0.0, 2.0):
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=decay)
+        train(model, X, Y, optimizer=optimizer, sampling=FullBatch(), sigma=0.0, clip_norm=1e6, steps=50)
+        ends.append(float(flat(model).norm()))
+    assert ends[1] < 0.5 * ends[0]
+
+
+# ---- the remedies that messages name ----
+
+
+def tied():
+    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    model[2].weight = model[0].weight
+    return model
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind=nn.GRU):
+        super().__init__()
+        self.recurrent, self.last = kind(2, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(self.recurrent(x.unflatten(1, (3, 2)))[0][:, -1])
+
+
+class Cell(nn.Module):
+    """One layer, called at each time."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.last = nn.GRUCell(2, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        state = x.new_zeros(len(x), 4)
+        for now in x.unflatten(1, (3, 2)).unbind(1):
+            state = self.cell(now, state)
+        return self.last(state)
+
+
+@pytest.mark.parametrize("model", [tied, Recurrent, lambda: Recurrent(nn.LSTM), Cell, network])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_plain_version_serves_every_model(model, dtype):
+    """Its sum is the ordinary gradient: also of parameters that are shared, or used at several times."""
+    torch.manual_seed(0)
+    model, x = model().to(dtype), X.to(dtype)
+    rows = per_example_gradients(model, cross_entropy, x, Y)
+    ordinary = torch.autograd.grad(cross_entropy(model(x), Y).sum(), list(model.parameters()))
+    for (name, row), gradient in zip(rows.items(), ordinary, strict=True):
+        assert row.shape == (40, *gradient.shape), name
+        assert torch.allclose(row.sum(0), gradient, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", [tied, Cell])
+def test_the_message_that_sends_there(model):
+    with pytest.raises(ValueError, match="per_example_gradients serves such a model"):
+        PerExample(model(), cross_entropy, X, Y)
+
+
+# ---- what is measured on the way ----
+
+LOGIT = functional.binary_cross_entropy_with_logits
+
+
+def logit(outputs, y):
+    return LOGIT(outputs.flatten(), y.flatten().float(), reduction="none")
+
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return {"scores": self.inner(x)}
+
+
+PIXELS, CLASSES = torch.randn(40, 1, 4, 4, generator=seeded()), torch.randint(3, (40, 4, 4), generator=seeded())
+BINARY = Y.clamp(max=1)
+NO_ACCURACY = {
+    "one logit": (lambda: nn.Linear(6, 1), logit, X, BINARY),
+    "flat logits": (lambda: nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)), logit, X, BINARY),
+    "segmentation": (lambda: nn.Conv2d(1, 3, 1), lambda o, y: cross_entropy(o, y).mean((1, 2)), PIXELS, CLASSES),
+    "a column of labels": (lambda: nn.Linear(6, 3), lambda o, y: cross_entropy(o, y.flatten()), X, Y[:, None]),
+    "one-hot labels": (lambda: nn.Linear(6, 3), cross_entropy, X, functional.one_hot(Y, 3).float()),
+    "regression": (lambda: nn.Linear(6, 1), lambda o, y: (o[:, 0] - y).square(), X, X[:, 0]),
+    "a dictionary": (Named, lambda o, y: cross_entropy(o["scores"], y), X, Y),
+    "labels beyond the classes": (lambda: nn.Linear(6, 2), lambda o, y: cross_entropy(o, y % 2), X, Y),
+}
+
+
+@pytest.mark.parametrize("name", NO_ACCURACY)
+def test_an_accuracy_that_cannot_be_told_is_refused_before_the_first_step(name):
+    build, loss, x, y = NO_ACCURACY[name]
+    model = build()
+    before = flat(model).clone()
+    with pytest.raises(ValueError, match=r"^test must "):
+        train(model, x, y, loss_fn=loss, test=(x, y), steps=2)
+    assert torch.equal(flat(model), before)
+    assert train(model, x, y, loss_fn=loss, steps=2).steps == 2  # without it the model is trained
+
+
+@pytest.mark.parametrize(
+    ("x", "y"), [(X, BINARY > 0), (X > 0, BINARY), (X > 0, BINARY > 0), (X, BINARY.to(torch.uint8))]
+)
+def test_features_and_labels_of_every_type_train_or_are_refused(x, y):
+    model = nn.Linear(6, 1)
+    if x.is_floating_point():
+        assert train(model, x, y, loss_fn=logit, steps=2).steps == 2
+    else:
+        with pytest.raises(ValueError, match=r"^x and y must be what model and loss_fn accept"):
+            train(model, x, y, loss_fn=logit, steps=2)
+
+
+# ---- the range of single precision ----
+
+
+@pytest.mark.parametrize("bad", [0.0, 1e-46, 1e-33, 1e17, 1e39])
+def test_clip_norms_that_single_precision_cannot_tell_are_refused(bad):
+    with pytest.raises(ValueError, match=r"^clip_norm must be in"):
+        dp_sgd(sigma=1.0, clip_norm=bad)
+
+
+@pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(6), lambda: nn.Linear(6, 6), lambda: nn.PReLU()])
+@pytest.mark.parametrize("size", [1e-38, 1e-25, 1e-18, 1e-12])
+def test_gradients_too_short_for_single_precision_are_not_let_through(layer, size):
+    """Their norms may come out as 0, and the weight as 1: they are shorter than the least clip norm all the same."""
+    model = layer()
+    found = PerExample(model, lambda outputs, y: size * outputs.sum(1), X, Y)
+    least = 1e-16
+    for i in range(3):
+        weight = (least / found.norms[i].clamp(min=least)) * torch.eye(40)[i]
+        total = sum(float(g.double().square().sum()) for g in found.sum(weight).values()) ** 0.5
+        assert total <= least * (1 + 1e-5)
+
+
+def test_parameters_beyond_the_range_are_refused():
+    model = network()
+    with torch.no_grad():
+        model[0].weight[0, 0] = 1e20
+    with pytest.raises(ValueError, match=r"parameters of size at most 1e16, got another one: 0\.weight"):
+        train(model, X, Y)
