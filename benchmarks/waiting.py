@@ -25,6 +25,7 @@ import numpy as np
 
 import dpml.lessons
 from dpml.accounting import composition
+from dpml.command_line import any_console
 from dpml.pate import data_dependent, student, voting
 from dpml.ptr import privacy
 
@@ -125,4 +126,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

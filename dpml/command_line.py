@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import json
 import math
 import re
@@ -34,7 +35,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, NamedTuple, NoReturn
 
-__all__ = ["main"]
+__all__ = ["any_console", "main"]
 
 
 class _Scheme(NamedTuple):
@@ -67,11 +68,22 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(message)
 
 
+def any_console() -> None:
+    """Let this process print on a console of any encoding: letters that it lacks become question marks.
+
+    The scripts of the course call it first.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line with these words (by default those of the process) and return its exit status.
 
     Prints the answer; an error becomes one sentence on the standard error stream and status 2.
     """
+    any_console()
     try:
         options = _parser().parse_args(words)
         answer = _answer(options)
@@ -81,7 +93,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("dpml: interrupted before there was a result", file=sys.stderr)
         return 130
-    print(json.dumps(_finite(answer), indent=2, ensure_ascii=False) if options.json else "\n".join(_text(answer)))
+    print(json.dumps(_finite(answer), indent=2) if options.json else "\n".join(_text(answer)))
     for warning in () if options.json else answer["warnings"]:
         print(f"Warning: {warning}", file=sys.stderr)
     return 0

@@ -44,6 +44,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from dpml import data
+from dpml.command_line import any_console
 from dpml.data import records
 from dpml.training import dp_sgd, models, sgd, train
 from dpml.training.models import accuracy
@@ -546,4 +547,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

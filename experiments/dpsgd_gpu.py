@@ -31,6 +31,7 @@ import torch
 from tqdm import tqdm
 
 from dpml import data
+from dpml.command_line import any_console
 from dpml.data import records
 from dpml.training import models
 from dpml.training.trace import Diverged
@@ -178,4 +179,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from dpml.command_line import any_console
 from dpml.data import records
 from dpml.training import dp_sgd, ensemble, models, stacked, stacked_networks
 from dpml.training.sampling import Poisson
@@ -190,4 +191,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

@@ -39,6 +39,7 @@ from typing import Any, NamedTuple
 import torch
 from tqdm import tqdm
 
+from dpml.command_line import any_console
 from dpml.data import records
 from dpml.training import dp_sgd, dpsgd, models, sgd, train, tsgd_ptr
 from dpml.training.per_example import PerExample
@@ -338,4 +339,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

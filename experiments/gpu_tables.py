@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dpml.command_line import any_console
 from experiments.gpu import MECHANISMS, PEERS, RESULTS, benchmark
 from experiments.printing import Table, show
 
@@ -190,4 +191,5 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main(sys.argv[1:]))

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from dpml import data
+from dpml.command_line import any_console
 from dpml.data import records
 from dpml.pate import m_samp, m_stab
 
@@ -224,4 +225,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml import data
+from dpml.command_line import any_console
 
 TRAIN_PER_CLASS = 1000
 TEST_PER_CLASS = 200
@@ -88,4 +89,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

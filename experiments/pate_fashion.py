@@ -45,6 +45,7 @@ from tqdm import tqdm
 
 from dpml import data
 from dpml.accounting import composition
+from dpml.command_line import any_console
 from dpml.data import records
 from dpml.mechanisms import gaussian_sigma
 from dpml.pate import data_dependent, laplace_votes, sparse_vector, stability, student, voting
@@ -433,4 +434,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

@@ -21,6 +21,7 @@ import numpy as np
 import scipy
 
 from dpml.accounting import amplification, composition, rdp
+from dpml.command_line import any_console
 from dpml.data import records
 from dpml.ptr import privacy, renyi, single_release, theorems
 
@@ -196,4 +197,5 @@ def main():
 
 
 if __name__ == "__main__":
+    any_console()
     main()

@@ -49,6 +49,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dpml import data
+from dpml.command_line import any_console
 from dpml.data import records
 from experiments.printing import Table, show
 from experiments.processes import require, results
@@ -558,4 +559,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    any_console()
     sys.exit(main())

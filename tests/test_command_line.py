@@ -17,8 +17,8 @@ RUN = ["--sampling-rate", "0.01", "--noise-multiplier", "4", "--steps", "10000",
 MNIST = ["--batch-size", "256", "--dataset-size", "60000", "--steps", "3515", "--delta", "1e-5"]
 
 
-def python(*words):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+def python(*words, **variables):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **variables}
     return subprocess.run([sys.executable, *words], capture_output=True, encoding="utf-8", env=environment)
 
 
@@ -46,6 +46,14 @@ def test_the_number_as_a_program_of_its_own():
     assert answer["renyi"]["epsilon"] == pytest.approx(1.0354, abs=2e-3)
     assert answer["renyi"]["order"] > 1
     assert (answer["warnings"], answer["remarks"], answer["dpml"]) == ([], [], dpml.__version__)
+
+
+@pytest.mark.parametrize("encoding", ["cp1251", "cp932", "ascii", "utf-8"])
+def test_a_console_of_any_encoding(encoding):
+    """Letters that it lacks are replaced; the utf-8 of the test's reader stands for the one that lacks none."""
+    done = python("-m", "dpml", "epsilon", *RUN[:-4], "--steps", "9", "--delta", "1e-5", PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("R\u00e9nyi" if encoding == "utf-8" else "R?nyi") in done.stdout
 
 
 def test_plain_words(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import re
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from book.ext import api
 from dpml.classroom.students import make_student_version
 
 from .looking import HANGS, ROOT, Visit, pages
@@ -143,16 +145,46 @@ def test_nothing_of_the_site_points_to_a_content_network(site: Path) -> None:
     ] == []
 
 
-def test_the_search_finds_a_page_without_a_server_of_its_own(browser: Any, address: str) -> None:
-    """The index is a file of the site; the words are looked up in the browser."""
+SOUGHT = {
+    "laplace": "notebooks/01_promise.html",
+    **dict.fromkeys(["Renyi", "R\u00e9nyi", "RDP"], "book/api/accounting_rdp.html"),
+    **dict.fromkeys(["Machler", "M\u00e4chler"], "book/bibliography.html"),
+    "SVT": "notebooks/08_sparse_vector.html",
+    "PLD": "book/api/accounting_pld.html",
+    "DP-SGD": "notebooks/05_dpsgd.html",
+    "gaussian_sigma": "book/api/mechanisms.html",
+}
+
+
+def test_the_search_finds_what_is_sought(browser: Any, address: str, site: Path) -> None:
+    """The words are looked up in the browser, in a file of the site that knows each function's page."""
     found = "return Array.from(document.querySelectorAll('#search-results li a'), (a) => a.getAttribute('href'))"
-    browser.get(f"{address}/search.html?q=laplace")
-    deadline = time.monotonic() + HANGS
-    links: list[str] = []
-    while not any(link.startswith("notebooks/01_promise.html") for link in links):
-        assert time.monotonic() < deadline, links
-        time.sleep(0.1)
-        links = browser.execute_script(found)  # the results arrive one after another
+    for words, page in SOUGHT.items():
+        browser.get(f"{address}/search.html?q={words}")
+        deadline = time.monotonic() + HANGS
+        links: list[str] = []
+        while not any(link.startswith(page) for link in links):
+            assert time.monotonic() < deadline, (words, links)
+            time.sleep(0.1)
+            links = browser.execute_script(found)  # the results arrive one after another
+    index = json.loads((site / "searchindex.js").read_text(encoding="utf-8")[len("Search.setIndex(") : -1])
+    there = {
+        f"{prefix}.{entry[4]}": index["docnames"][entry[0]]
+        for prefix, entries in index["objects"].items()
+        for entry in entries
+    }
+    shown = {entry.path: api.page_of(module) for module, entries in api.homes().items() for entry in entries}
+    assert {path for path, page in shown.items() if there.get(path) != page} == set()
+
+
+@pytest.mark.parametrize("page", [page for page in OF_BOOK if page.startswith("notebooks/")])
+def test_a_notebook_is_offered_as_a_file_without_its_solutions(site: Path, page: str) -> None:
+    shown = (site / page).read_text(encoding="utf-8")
+    [(data, name)] = re.findall(r'href="data:application/x-ipynb\+json;base64,([^"]+)" download="([^"]+)"', shown)
+    source = ROOT / Path(page).with_suffix(".ipynb")
+    student = make_student_version(json.loads(source.read_text(encoding="utf-8")), name=name)
+    assert (json.loads(base64.b64decode(data)), name) == (student, source.name)
+    assert "_sources/notebooks" not in shown
 
 
 def test_the_errata_page_has_every_difference_and_no_other(site: Path) -> None:
@@ -161,17 +193,6 @@ def test_the_errata_page_has_every_difference_and_no_other(site: Path) -> None:
     printed = re.findall(r"^\s*Printed: ", text, re.MULTILINE)
     page = (site / "book" / "errata.html").read_text(encoding="utf-8")
     assert len(printed) == len(re.findall(r"<dt[^>]*>Printed", page)) > 0
-
-
-def test_an_exercise_page_offers_the_students_version(site: Path) -> None:
-    folder = site / "_sources" / "notebooks" / "exercises"
-    sources = sorted((ROOT / "notebooks" / "exercises").glob("*.ipynb"))
-    assert sorted(path.name for path in folder.iterdir()) == [path.name for path in sources]
-    for source in sources:
-        student = make_student_version(json.loads(source.read_text(encoding="utf-8")), name=source.name)
-        assert json.loads((folder / source.name).read_text(encoding="utf-8")) == student
-        page = (site / "notebooks" / "exercises" / source.name).with_suffix(".html").read_text(encoding="utf-8")
-        assert f'href="../../_sources/notebooks/exercises/{source.name}"' in page
 
 
 def test_the_front_page_names_every_chapter_and_both_commands(site: Path) -> None:

@@ -152,14 +152,27 @@ def test_text_files_are_opened_with_their_encoding() -> None:
     faults = []
     for name in PYTHON:
         for node in ast.walk(code_of(name)):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
                 continue
-            before = {"read_text": 0, "write_text": 1}.get(node.func.attr)  # arguments before the encoding
+            called = getattr(node.func, "attr", getattr(node.func, "id", None))
+            before = {"read_text": 0, "write_text": 1, "open": 9}.get(called)  # arguments before the encoding
             given = {keyword.arg for keyword in node.keywords}
-            if before is not None and "encoding" not in given and len(node.args) <= before:
+            binary = called == "open" and re.search(r"\(.*'[rwax]b|^(tarfile|webbrowser)\.", ast.unparse(node))
+            if before is not None and "encoding" not in given and len(node.args) <= before and not binary:
                 faults.append(f"{name}, line {node.lineno}")
     # The stamp of course.py is a digest, plain ASCII.
     assert [fault for fault in faults if not fault.startswith("course.py")] == []
+
+
+def test_every_script_prints_on_a_console_of_any_encoding() -> None:
+    """By the first call of what it does as a program; course.py does the same without the package."""
+    scripts = [name for name in PYTHON if name.startswith(("experiments/", "benchmarks/"))]
+    ends = {
+        name: (ROOT / name).read_text(encoding="utf-8").partition('if __name__ == "__main__":\n')[2] for name in scripts
+    }
+    programs = {name: re.findall(r"(?m)^    (\w+)\(", end)[:1] for name, end in ends.items() if end}
+    assert len(programs) > 10
+    assert {name for name, first in programs.items() if first != ["any_console"]} == set()
 
 
 def requirements() -> tuple[dict[str, str], dict[str, str]]:
