@@ -99,3 +99,9 @@ def cell_42(says, wrong, right):
     little = {"sigma": 0.5, "scale": 1.0, "delta0": 1e-8}
     exact = single_release.single_epsilon(tau=0.5, **little, delta=1e-5).epsilon
     says({"5.14": theorems.theorem_4_2_printed(**little, delta=1e-5), "10.76": exact})
+    for b, printed in ((1.0, ("8", "10")), (5.0, ("27", "104"))):  # the printed B_1 is that of sigma = 1
+
+        def bound(sigma, tau, scale=b):
+            return theorems.theorem_4_4_formula(4.0, q=0.01, sigma=sigma, tau=tau, scale=scale, delta0=1e-8)
+
+        says({text: bound(1.0, 1.0) / bound(sigma, 2 / 3) for text, sigma in zip(printed, (6.0, 40.0), strict=True)})
