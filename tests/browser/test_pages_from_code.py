@@ -16,39 +16,9 @@ import pytest
 
 from book.ext import api, docstrings
 
-from .looking import DESKTOP, FACTS, ROOT, open_page, resize
+from .looking import DESKTOP, ROOT, ask, open_page, resize
 
-PROBE = r"""# Probe
-
-- An item with a numbered formula:
-
-  $$ a + b = c $$ (eq-in-list)
-
-  and its number {eq}`eq-in-list`.
-
-:::{prf:theorem} In a box
-Inside $x$ and
-
-$$ \frac{\Pr[M(D) \in E]}{\Pr[M(D') \in E]} \le e^{\varepsilon} $$ (eq-in-box)
-:::
-
-```{math}
-:label: eq-aligned
-\begin{aligned}
-a &= b + c \\
-d &= e
-\end{aligned}
-```
-
-See {eq}`eq-in-box` and {eq}`eq-aligned`. A ticket costs \$5, two cost \$10.
-
-\begin{align}
-x &= y \\
-z &= 1
-\end{align}
-
-Within a line $$ s^2 $$ too.
-"""
+PROBE = Path(__file__).with_name("probe.md").read_text(encoding="utf-8")
 
 
 def test_the_forms_of_a_docstring_are_read() -> None:
@@ -184,7 +154,7 @@ def test_formulas_are_set_wherever_they_stand(browser: Any, tmp_path: Path) -> N
         assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     resize(browser, DESKTOP)
     open_page(browser, (tmp_path / "_build" / "html" / "probe.html").as_uri())
-    seen = browser.execute_script(FACTS)
+    seen = ask(browser, "facts")
     assert re.findall(r"\$\$|\\\(|\\\[|\\begin|\\label|\?\?", seen["text"]) == []
     assert seen["wrong"] == 0
     assert seen["typeset"] == seen["formulas"] == 6

@@ -41,19 +41,7 @@ GOOD_HERE = {
 GOOD_HERE |= {(f"theorem_4_2{g}", "delta0"): 1e-8 for g in ("", "_printed")}
 GOOD_HERE |= {("epsilon_by_rdp_branch_in_delta", "delta0"): 1e-8}
 GOOD_HERE |= {(f"amplification.{f}", "adjacency"): "replace-one" for f in ("without_replacement", "with_replacement")}
-SIGNED = {  # a negative number is good
-    "value",
-    "y",
-    "center",
-    "scores",
-    "scores_neighbour",
-    "distance",
-    "threshold",
-    "stream",
-    "f1",
-    "f2",
-    "low",
-}
+SIGNED = set(DATA["signed"])  # a negative number is good
 TRUE_IS_GOOD = {"bits", "answers", "above"}
 NONE_IS_AN_ANSWER = {"pate.sparse_vector.above_threshold"}
 INFINITY_IS_GOOD = {("guarantee.Guarantee", "epsilon"), ("guarantee.Bounds", "upper")}
