@@ -240,7 +240,7 @@ def examples_tried(
     Raises:
         ValueError: if the model or the loss fails on them, or there is not one loss for each.
     """
-    chosen = set(differing(x, y, count=32).tolist())
+    chosen = set(differing(x, y, count=24).tolist())
     for values in (x, y):
         if not values.is_floating_point() and not values.is_complex():
             rows = values.reshape(len(values), -1).to(torch.promote_types(values.dtype, torch.uint8))

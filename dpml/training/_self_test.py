@@ -71,15 +71,17 @@ def _finding(
                 "penalty on weights use the optimizer's weight_decay), examples act on each other, or the batch is not "
                 "the first dimension"
             )
+        others = []
         for rest in (slice(1, None), slice(0, 1), slice(0, None, 4))[: 3 if len(x) > 1 else 0]:
             _run_state.set_global_state(state, x.device)
-            after = _on(model, plan, loss_fn, x[rest], y[rest])
-            for what, one, other in zip(("loss", "gradient"), (losses.detach(), norms), after, strict=True):
-                if not _close(one[rest], other, tolerance):
-                    return (
-                        f"model must treat examples one by one, but the {what} of an example changes when another is "
-                        f"removed: look for {_suspect(heard[0], y)}"
-                    )
+            others.append((rest, _on(model, plan, loss_fn, x[rest], y[rest])))
+    for rest, after in others:
+        for what, one, other in zip(("loss", "gradient"), (losses.detach(), norms), after, strict=True):
+            if not _close(one[rest], other, tolerance):
+                return (
+                    f"model must treat examples one by one, but the {what} of an example changes when another is "
+                    f"removed: look for {_suspect(heard[0], y)}"
+                )
     return None
 
 
@@ -136,21 +138,18 @@ class _Still(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._double = double
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        leaves, layout = pytree.tree_flatten((args, kwargs or {}))
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        kwargs = kwargs or {}
+        given = [*args, *kwargs.values()]
+        tensors = [v for a in given for v in (a if isinstance(a, list | tuple) else (a,)) if isinstance(v, Tensor)]
         if self._double:
-            mixed = any(t.dtype == torch.float64 for t in tensors) and not func._schema.is_mutable
-            leaves = [
-                torch.float64
-                if isinstance(leaf, torch.dtype) and leaf in _LOWER
-                else (_double(leaf) if mixed and isinstance(leaf, Tensor) else leaf)
-                for leaf in leaves
-            ]
-        args, kwargs = pytree.tree_unflatten(leaves, layout)
+            kinds = {t.dtype for t in tensors}
+            mixed = torch.float64 in kinds and not kinds.isdisjoint(_LOWER) and not func._schema.is_mutable
+            if mixed or any(isinstance(a, torch.dtype) for a in given):
+                args, kwargs = pytree.tree_map(_double if mixed else _double_type, (args, kwargs))
         out = func(*args, **kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags:
             out = _constant(func._schema.name.removeprefix("aten::"), args, out, pure=not tensors)
-        return _double(out) if self._double and not tensors and isinstance(out, Tensor) else out
+        return _double(out) if self._double and not tensors else out
 
 
 def _constant(name: str, args: Any, out: Any, *, pure: bool) -> Any:
@@ -182,7 +181,7 @@ def _moved(model: nn.Module, *, move: float, double: bool) -> Iterator[None]:
         for number, (parameter, values, _) in enumerate(parameters):
             parameter.grad = None
             parameter.data = _shrunk(wide(values), move, number) if parameter.requires_grad else wide(values)
-        copies = [wide(b.clone()) for _, _, b in buffers]
+        copies: list[Tensor] = [wide(b.clone()) for _, _, b in buffers]
         for (layer, name, _), copy in zip(buffers, copies, strict=True):
             layer._buffers[name] = copy
         versions = [copy._version for copy in copies]
@@ -219,5 +218,9 @@ def _apart(values: Tensor) -> Tensor:
     return _shrunk(values, 0.1) if alike else values
 
 
-def _double(value: Tensor) -> Tensor:
-    return value.double() if value.dtype in _LOWER else value
+def _double(value: Any) -> Any:
+    return value.double() if isinstance(value, Tensor) and value.dtype in _LOWER else _double_type(value)
+
+
+def _double_type(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value in _LOWER else value

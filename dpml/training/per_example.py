@@ -131,7 +131,7 @@ def _at_least_float32(parameter: Tensor) -> torch.dtype:
     return torch.promote_types(parameter.dtype, torch.float32)
 
 
-MANY = 32
+MANY = 24
 """On so many examples at most a model is tested."""
 
 _TESTED: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Callable[[], Any]]] = weakref.WeakKeyDictionary()

@@ -107,7 +107,7 @@ def test_labels_that_broadcast_are_named():
     """Outputs (N, 1) and labels (N,): the message says so, in whatever order the rows come."""
     model = nn.Linear(6, 1)
     for y in (SORTED, SORTED.flip(0), Y.float()):
-        with pytest.raises(ValueError, match=r"outputs \(32, 1\) and labels \(32,\), which broadcast to \(32, 32\)"):
+        with pytest.raises(ValueError, match=r"outputs \(24, 1\) and labels \(24,\), which broadcast to \(24, 24\)"):
             self_test(model, lambda outputs, y: (outputs - y).square().mean(1), X, y)
 
 
