@@ -91,7 +91,7 @@ def difference(came: Any, want: Any, *, rel: float, abs: float) -> str:
     if hasattr(want, "shape"):
         return _array_difference(came, _array(want), rel=rel, abs=abs)
     if isinstance(want, (list, tuple)):
-        if not isinstance(came, (list, tuple)) and not hasattr(came, "shape"):
+        if not isinstance(came, (list, tuple)) and not getattr(came, "shape", ()):
             return f"is {kind(came)}, expected are {len(want)} values"
         if len(came) != len(want):
             return f"has {len(came)} values, expected are {len(want)}"

@@ -443,6 +443,12 @@ def test_function_compares_all_kinds_of_results(reference: Any, wrong: Any, hint
     assert hint in verdict(checks.function, wrong, **ask)
 
 
+def test_a_number_where_values_are_expected_is_told() -> None:
+    for number in (1.0, np.float64(1.0), np.array(1.0)):
+        with pytest.raises(NotYet, match="expected are 2 values"):
+            checks.function(lambda x, one=number: one, reference=lambda x: [x, x], inputs=[1.0], name="pair")
+
+
 def test_function_hands_every_run_its_own_generator_and_lists() -> None:
     def inputs(rng: np.random.Generator) -> Any:
         yield {"values": [1, 2], "rng": rng}

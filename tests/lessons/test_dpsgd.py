@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import torch
+from scipy.stats import norm
 
 from dpml import mechanisms
 from dpml.lessons.dpsgd import checks as items
@@ -122,6 +123,16 @@ def eps(sigma):
     return mechanisms.gaussian_epsilon(sigma=sigma, delta=1e-5)
 
 
+def loss_by_densities(released, *, n, q, sigma, clip_norm):
+    logs = [norm(scale=sigma * clip_norm / (q * count)).logpdf(released).sum() for count in (n, n - 1)]
+    return logs[0] - logs[1]
+
+
+def loss_by_length(released, *, n, q, sigma, clip_norm):
+    ratio = q * np.linalg.norm(released) / (sigma * clip_norm)
+    return -len(released) * math.log1p(-1 / n) - ratio**2 * (n - 0.5)
+
+
 SOUND = {"a": True, "b": False, "c": True, "d": False, "e": False, "f": True}
 
 GOOD = (
@@ -148,12 +159,13 @@ RIGHT = {
     items.check_noisy_sum: [in_pieces(), split_noise, with_a_covariance],
     items.check_printed_epsilon: [eps(0.5), float(f"{eps(0.5):.5g}")],
     items.check_sound: [SOUND, {key: np.bool_(value) for key, value in reversed(SOUND.items())}],
+    items.check_noise_loss: [loss_by_densities, loss_by_length],
 }
 ARGUMENTS = {
     items.check_divisor: [
         GOOD,
         ADJACENT,
-    ]
+    ],
 }
 
 WRONG = {
@@ -209,6 +221,11 @@ WRONG = {
         (lambda gradients, **rest: in_pieces()(gradients, **rest) if len(gradients) else np.zeros((0, 3)), "expected"),
     ],
     items.check_printed_epsilon: [(None, "not a number"), (1.0, "too small"), (100.0, "too large")],
+    items.check_noise_loss: [
+        (lambda *args, **kwargs: loss_by_densities(*args, **kwargs) / math.log(10), "added up over the coordinates"),
+        (lambda released, **rest: loss_by_length(np.ones_like(released), **rest), "added up over the coordinates"),
+        (lambda released, **rest: loss_by_length(released[:1], **rest), "added up over the coordinates"),
+    ],
     items.check_sound: [
         (SOUND | {"a": False}, "channels of one example"),
         (SOUND | {"b": True}, "normalises each example by all others"),

@@ -764,7 +764,79 @@ def check_divisor(text: Any) -> None:
             "by it changes every other term of the mean too.",
             "The sensitivity of the quotient is then not C/B, and for a small batch much larger; the noise, set for C "
             "on the sum, no longer covers it.",
-            "The expected size q n is a constant: dividing by it after the noise is post-processing.",
+            "250 is a constant, fixed without the data: dividing by it after the noise is post-processing. (q n with "
+            "the data's own n is no constant under add/remove.)",
         ],
         question="A record joins and is drawn: how large is the batch with it, and how large without it?",
+    )
+
+
+def check_noise_loss(answer: Any) -> None:
+    """The privacy loss of noise whose scale tells the number of records."""
+
+    def loss(y: Array, n: int, scale: float, *, less: int = 1, factor: float = 0.5, constants: float = 1.0) -> float:
+        """Of noise of deviation scale/n against scale/(n - less)."""
+        squares = factor * float(np.sum(y**2)) * (n**2 - (n - less) ** 2) / scale**2
+        return constants * len(y) * math.log(n / (n - less)) - squares
+
+    def known(wrong: Callable[[Array, int, float], Any]) -> Callable[..., Any]:
+        return lambda released, *, n, q, sigma, clip_norm: wrong(released, n, sigma * clip_norm / q)
+
+    def each(y: Array, n: int, scale: float) -> Array:
+        return np.array([loss(y[j : j + 1], n, scale) for j in range(len(y))])
+
+    def cases(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+        yield {"released": np.array([1.0]), "n": 2, "q": 1.0, "sigma": 1.0, "clip_norm": 1.0}
+        for n, size in ((3, 2), (20, 5), (200, 1000)):
+            noise = {"q": 0.25, "sigma": 1.5, "clip_norm": 3.0}
+            yield {"released": rng.normal(scale=18.0 / n, size=size), "n": n, **noise}
+
+    scales: list[tuple[Callable[..., float], str]] = [
+        (lambda q, sigma, clip_norm: sigma * clip_norm, "q is missing in the divisor q n."),
+        (lambda q, sigma, clip_norm: sigma / q, "the clip norm is missing: the noise on the sum has deviation σ C."),
+        (lambda q, sigma, clip_norm: clip_norm / q, "σ is missing: the noise on the sum has deviation σ C."),
+        (lambda q, sigma, clip_norm: sigma * clip_norm * q, "the sum is divided by q n, and not by n / q."),
+    ]
+    checks.function(
+        answer,
+        reference=known(loss),
+        inputs=cases,
+        name="noise_loss",
+        mistakes=[
+            Mistake(known(lambda y, n, s: -loss(y, n, s)), "its sign is turned: n records stand in the numerator."),
+            Mistake(
+                known(lambda y, n, s: loss(y, n, s, constants=0.0)),
+                "the factor 1/s of the densities is left out. It depends on n too, in each coordinate.",
+            ),
+            Mistake(
+                known(lambda y, n, s: loss(y, n, s, constants=1 / len(y))),
+                "the factor 1/s of the densities counts once for each coordinate, and not once in all.",
+            ),
+            Mistake(
+                known(lambda y, n, s: loss(y, n, s, constants=-1.0)),
+                "the factor 1/s of the densities is turned upside down: less noise is a higher peak.",
+            ),
+            Mistake(known(lambda y, n, s: loss(y, n, s, factor=1.0)), "the exponent of a normal density is halved."),
+            Mistake(known(lambda y, n, s: loss(y, n, s, less=-1)), "the neighbour has one record less, not one more."),
+            Mistake(
+                known(lambda y, n, s: loss(y, n, s) / len(y)),
+                "this is the mean over the coordinates. They are independent: their losses add up.",
+            ),
+            Mistake(known(each), "these are the losses of the coordinates. They are independent: add them up."),
+            Mistake(known(lambda y, n, s: math.exp(loss(y, n, s))), "this is the ratio. The loss is its logarithm."),
+            Mistake(
+                known(lambda y, n, s: 0.0),
+                "the noise on the sum does not depend on n, but what is released was divided by q n.",
+            ),
+            *(
+                Mistake(
+                    lambda released, *, n, q, sigma, clip_norm, scale=scale: loss(
+                        released, n, scale(q=q, sigma=sigma, clip_norm=clip_norm)
+                    ),
+                    text,
+                )
+                for scale, text in scales
+            ),
+        ],
+        hint="It is log N(y; 0, s_n^2) less log N(y; 0, s_(n-1)^2), added up over the coordinates.",
     )

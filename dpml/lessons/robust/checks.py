@@ -428,7 +428,7 @@ def _train(labels: Any, *, clip_norm: float, trim: int | None, change: int = 0) 
     (x, _), test = _images()
     model = models.mlp(generator=torch.Generator().manual_seed(0), hidden=32)
     common: dict[str, Any] = {
-        "sampling": Poisson(q=256 / len(x)),
+        "sampling": Poisson(q=0.0256, expected_batch=256),
         "steps": _STEPS,
         "optimizer": torch.optim.SGD(model.parameters(), lr=2.0 / clip_norm),
         "delta": 1e-5,
@@ -552,7 +552,8 @@ def check_share(answer: Any) -> None:
         rubric=[
             "One record changes the size of the batch, and with it F, by one.",
             "Then one gradient of length R enters or leaves because of F, and another because of the record: 2 R.",
-            "The expected size q n is a constant, the same for neighbours.",
+            "F must be a number fixed without the data, the same for neighbours. Under add/remove q n, with the data's "
+            "own n, is none: at q = 1/4 a quarter of it, rounded, is 4 for 72 records and 5 for 73.",
         ],
         question="A batch of 7 becomes one of 8: what is F, a quarter rounded down, and which gradients stay then?",
     )
