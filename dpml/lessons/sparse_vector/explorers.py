@@ -14,7 +14,7 @@ from dpml.classroom.marks import Axis, Frame, Line, Points, Role, Rule, Text
 from dpml.mechanisms import gaussian_sigma
 from dpml.numerics import crossing
 from dpml.pate.sparse_vector.outcomes import outcome_log_probability
-from dpml.pate.sparse_vector.privacy import enough_distance, m_svec_noise, m_svec_noise_classic
+from dpml.pate.sparse_vector.privacy import Noise, enough_distance, m_svec_noise, m_svec_noise_classic
 from dpml.pate.voting import argmax_log_probabilities
 
 
@@ -104,7 +104,8 @@ def when_it_pays() -> Explorer:
         def too_often(gap: float) -> float:
             return float(argmax_log_probabilities([math.ceil(gap), 0], scale=scale)[1]) - math.log(beta / m)
 
-        return math.ceil(crossing(too_often, low=0.0, high=60.0 * scale + 1.0))
+        # Half a vote is near enough for the next whole number.
+        return math.ceil(crossing(too_often, low=0.0, high=60.0 * scale + 1.0, width=0.5))
 
     @cache
     def gaussian_gap(m: int, epsilon: float) -> float:
@@ -113,12 +114,16 @@ def when_it_pays() -> Explorer:
         return math.sqrt(2.0) * sigma * _normal_quantile(beta / m)
 
     @cache
+    def tight_noise(epsilon: float, most: int) -> Noise:
+        return m_svec_noise(epsilon=epsilon, delta=delta, cutoff=most)
+
+    @cache
     def svec_gap(m: int, epsilon: float, cutoff: int, classic: bool) -> float:
         most = min(cutoff, m)
         if classic:
             noise = m_svec_noise_classic(epsilon=epsilon, delta=delta, cutoff=most, queries=m)
         else:
-            noise = m_svec_noise(epsilon=epsilon, delta=delta, cutoff=most)
+            noise = tight_noise(epsilon, most)
         distance = enough_distance(scale=noise.scale, threshold=noise.threshold, queries=m, beta=beta)
         return 2.0 * distance + 2.0
 
