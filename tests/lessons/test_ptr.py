@@ -151,7 +151,7 @@ def staying(change):
 
     def wrong(vectors, *, ids, trim, bound):
         stays = trimmed_sum.kept(np.linalg.norm(vectors, axis=1), trim=trim, ids=ids)
-        return change(vectors[stays])
+        return change(vectors[stays], bound)
 
     return wrong
 
@@ -255,9 +255,9 @@ WRONG = {
         (wrong_end, "leaves out others than the longest"),
         (above_a_length, "not all above a length"),
         (as_printed, "Sort by the length before clipping"),
-        (staying(lambda v: v.sum(axis=0) / max(1.0, np.linalg.norm(v.sum(axis=0)))), "the sum is clipped"),
-        (staying(lambda v: (v / np.linalg.norm(v, axis=1)[:, None]).sum(axis=0)), "made longer"),
-        (staying(lambda v: np.clip(v, -1.0, 1.0).sum(axis=0)), "each entry is clipped"),
+        (staying(lambda v, c: v.sum(axis=0) / max(1.0, np.linalg.norm(v.sum(axis=0)) / c)), "the sum is clipped"),
+        (staying(lambda v, c: c * (v / np.linalg.norm(v, axis=1)[:, None]).sum(axis=0)), "made longer"),
+        (staying(lambda v, c: np.clip(v, -c, c).sum(axis=0)), "each entry is clipped"),
         (lambda v, *, ids, trim, bound: by_package_sum(v, ids=ids, trim=trim + 1, bound=bound), "it adds up 3"),
         (lambda v, **given: by_package_sum(v, **given) / max(1, len(v) - given["trim"]), "the mean"),
         (lambda v, **given: 2 * by_package_sum(v, **given), "another sum"),

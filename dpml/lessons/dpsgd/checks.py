@@ -621,9 +621,17 @@ def check_noisy_sum(answer: Any) -> None:
     ) -> list[Law]:
         return _around(clipped(gradients, clip_norm).sum(axis=0), noise * sigma * clip_norm, **shape)
 
-    def pieces(rows: int, size: int) -> int:
+    def pieces(*, rows: int, size: int, **_: float) -> int:
         return max(1, -(-rows // size))
 
+    def of_piece(*, size: int, **_: float) -> int:
+        return size
+
+    def times(what: Callable[..., int], power: float, *, scale: float, **named: Any) -> float:
+        return scale * math.pow(what(**named), power)
+
+    powers = [(1.0, "multiplied by"), (-1.0, "divided by"), (-0.5, "divided by the root of")]
+    rooted = 0.5, "multiplied by the root of"
     once = "One release gets noise once, on the whole sum."
     settings = [
         {"gradients": gradients, "clip_norm": c, "sigma": sigma, "size": size}
@@ -651,28 +659,8 @@ def check_noisy_sum(answer: Any) -> None:
                         lambda *, scale, rows, size, **_: scale * math.sqrt(-(-rows // size)),
                         f"each of the pieces got noise. {once}",
                     ),
-                    (
-                        lambda *, scale, rows, size, **_: scale * pieces(rows, size),
-                        f"it is multiplied by the number of pieces. {once}",
-                    ),
-                    (
-                        lambda *, scale, rows, size, **_: scale / pieces(rows, size),
-                        f"it is divided by the number of pieces. {once}",
-                    ),
-                    (
-                        lambda *, scale, rows, size, **_: scale / math.sqrt(pieces(rows, size)),
-                        f"it is divided by the root of the number of pieces. {once}",
-                    ),
-                    (lambda *, scale, size, **_: scale * size, f"it is multiplied by size. {once}"),
-                    (lambda *, scale, size, **_: scale / size, f"it is divided by size. {once}"),
-                    (
-                        lambda *, scale, size, **_: scale * math.sqrt(size),
-                        f"it is multiplied by the root of size. {once}",
-                    ),
-                    (
-                        lambda *, scale, size, **_: scale / math.sqrt(size),
-                        f"it is divided by the root of size. {once}",
-                    ),
+                    *((partial(times, pieces, p), f"it is {how} the number of pieces. {once}") for p, how in powers),
+                    *((partial(times, of_piece, p), f"it is {how} size. {once}") for p, how in (*powers, rooted)),
                 ],
             ),
         ),

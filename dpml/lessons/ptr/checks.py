@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -73,49 +74,28 @@ def check_ptr_rdp(answer: Any) -> None:
     def right(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
         return float(privacy.theorem_4_3(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
 
-    def case_1(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+    def case_1(order: float, *, sigma: float, tau: float, delta0: float, **_: float) -> float:
         return float(theorems.rdp_case_1(order, sigma=sigma, tau=tau, delta0=delta0))
 
-    def case_2(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
+    def case_2(order: float, *, sigma: float, scale: float, **_: float) -> float:
         return float(theorems.rdp_case_2(order, sigma=sigma, scale=scale))
 
-    def unsquared(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        often, rarely = (math.exp(order * (order - 1) / (2 * v)) for v in (sigma**2, sigma**2 * tau))
-        mixed = math.log((1 - delta0) * often + delta0 * rarely) / (order - 1)
-        return max(mixed, case_2(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
+    def mixed(often: Callable[..., float], rarely: Callable[..., float]) -> Callable[..., float]:
+        """The larger case, where case 1 mixes noises of these variances."""
 
-    def averaged(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        mixed = (1 - delta0) * order / (2 * sigma**2) + delta0 * order / (2 * (sigma * tau) ** 2)
-        return max(mixed, case_2(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
+        def wrong(order: float, *, delta0: float, **given: float) -> float:
+            parts = [order * (order - 1) / (2 * variance(**given)) for variance in (often, rarely)]
+            moment = np.logaddexp(math.log1p(-delta0) + parts[0], math.log(delta0) + parts[1])
+            return max(float(moment) / (order - 1), case_2(order, **given))
 
-    def added(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        given = {"sigma": sigma, "tau": tau, "scale": scale, "delta0": delta0}
-        return case_1(order, **given) + case_2(order, **given)
+        return wrong
 
-    def smaller(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        given = {"sigma": sigma, "tau": tau, "scale": scale, "delta0": delta0}
-        return min(case_1(order, **given), case_2(order, **given))
+    def averaged(order: float, *, sigma: float, tau: float, delta0: float, **given: float) -> float:
+        mean = (1 - delta0) * order / (2 * sigma**2) + delta0 * order / (2 * (sigma * tau) ** 2)
+        return max(mean, case_2(order, sigma=sigma, **given))
 
-    def exchanged(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        often, rarely = (order * (order - 1) / (2 * v) for v in ((sigma * tau) ** 2, sigma**2))
-        mixed = float(np.logaddexp(math.log1p(-delta0) + often, math.log(delta0) + rarely)) / (order - 1)
-        return max(mixed, case_2(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0))
-
-    def laplace_alone(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        return max(
-            case_1(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0), float(rdp.laplace(order, scale=scale))
-        )
-
-    def less_noise(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        given = {"tau": tau, "scale": scale, "delta0": delta0}
-        return max(case_1(order, sigma=sigma, **given), case_2(order, sigma=sigma * tau, **given))
-
-    def undivided(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        given = {"sigma": sigma, "tau": tau, "scale": scale, "delta0": delta0}
-        return max((order - 1) * case_1(order, **given), case_2(order, **given))
-
-    def log_moments(order: float, *, sigma: float, tau: float, scale: float, delta0: float) -> float:
-        return (order - 1) * right(order, sigma=sigma, tau=tau, scale=scale, delta0=delta0)
+    def larger(first: Callable[..., float], second: Callable[..., float]) -> Callable[..., float]:
+        return lambda order, **given: max(first(order, **given), second(order, **given))
 
     base = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
     others = [
@@ -130,16 +110,40 @@ def check_ptr_rdp(answer: Any) -> None:
         reference=right,
         inputs=[{"order": a, **given} for given in (base, *others) for a in (1.5, 2.0, 4.0, 7.0)],
         mistakes=[
-            Mistake(smaller, "this is the smaller of the two cases. Either may happen: take the larger."),
-            Mistake(laplace_alone, "case 2 has no Gaussian part. Margin and answer are both released."),
+            Mistake(
+                lambda order, **given: min(case_1(order, **given), case_2(order, **given)),
+                "this is the smaller of the two cases. Either may happen: take the larger.",
+            ),
+            Mistake(
+                larger(case_1, lambda order, *, scale, **_: float(rdp.laplace(order, scale=scale))),
+                "case 2 has no Gaussian part. Margin and answer are both released.",
+            ),
             Mistake(case_1, "this is case 1 alone: case 2, or the Laplace part of it, is missing."),
-            Mistake(added, "the two cases are added. A pair of neighbours is in one of them: take the larger."),
+            Mistake(
+                lambda order, **given: case_1(order, **given) + case_2(order, **given),
+                "the two cases are added. A pair of neighbours is in one of them: take the larger.",
+            ),
             Mistake(averaged, "case 1 averages the divergences. What is averaged over the public coin is the moment."),
-            Mistake(unsquared, "sigma tau is the noise of the passed test, so its square is sigma^2 tau^2."),
-            Mistake(exchanged, "delta0 is the probability of the smaller noise, sigma tau. The two are exchanged."),
-            Mistake(less_noise, "case 2 has the noise of the failed test, sigma. That of sigma tau is for case 1."),
-            Mistake(log_moments, "this is a log-moment. Divide by order - 1."),
-            Mistake(undivided, "case 1 is a log-moment. Divide it by order - 1."),
+            Mistake(
+                mixed(lambda *, sigma, **_: sigma**2, lambda *, sigma, tau, **_: sigma**2 * tau),
+                "sigma tau is the noise of the passed test, so its square is sigma^2 tau^2.",
+            ),
+            Mistake(
+                mixed(lambda *, sigma, tau, **_: (sigma * tau) ** 2, lambda *, sigma, **_: sigma**2),
+                "delta0 is the probability of the smaller noise, sigma tau. The two are exchanged.",
+            ),
+            Mistake(
+                larger(case_1, lambda order, *, sigma, tau, scale, **_: case_2(order, sigma=sigma * tau, scale=scale)),
+                "case 2 has the noise of the failed test, sigma. That of sigma tau is for case 1.",
+            ),
+            Mistake(
+                lambda order, **given: (order - 1) * right(order, **given),
+                "this is a log-moment. Divide by order - 1.",
+            ),
+            Mistake(
+                larger(lambda order, **given: (order - 1) * case_1(order, **given), case_2),
+                "case 1 is a log-moment. Divide it by order - 1.",
+            ),
             Mistake(case_2, "this is case 2 alone: case 1, or its rare branch with noise sigma tau, is missing."),
         ],
         hint="It is the larger of case 1, a mixture of two moments, and case 2, a sum of two divergences.",
@@ -149,12 +153,12 @@ def check_ptr_rdp(answer: Any) -> None:
 def check_sampled_log_moment(answer: Any) -> None:
     """The exact log-moment of case 2 on a Poisson sample: a finite sum."""
 
-    def log_sum(order: int, q: float, log_moments: Any, *, choose: bool = True, less: int = 0) -> float:
+    def summed(order: int, *, q: float, sigma: float, scale: float, choose: bool = True, less: int = 0) -> float:
         terms = [
             (math.log(math.comb(order, k)) if choose else 0.0)
             + (order - k) * math.log1p(-q)
             + k * math.log(q)
-            + log_moments(k)
+            + _moment(k, sigma=sigma, scale=scale)
             for k in range(order + 1 - less)
         ]
         return float(np.logaddexp.reduce(terms))
@@ -166,29 +170,8 @@ def check_sampled_log_moment(answer: Any) -> None:
     def gaussian_only(order: int, *, q: float, sigma: float, scale: float) -> float:
         return (order - 1) * float(rdp.subsampled_gaussian(float(order), q=q, sigma=sigma))
 
-    def divergence(order: int, *, q: float, sigma: float, scale: float) -> float:
-        return right(order, q=q, sigma=sigma, scale=scale) / (order - 1)
-
-    def no_binomials(order: int, *, q: float, sigma: float, scale: float) -> float:
-        return log_sum(order, q, lambda k: _moment(k, sigma=sigma, scale=scale), choose=False)
-
-    def unsampled(order: int, *, q: float, sigma: float, scale: float) -> float:
-        return _moment(order, sigma=sigma, scale=scale)
-
-    def own_samples(order: int, *, q: float, sigma: float, scale: float) -> float:
-        return laplace_only(order, q=q, sigma=sigma, scale=scale) + gaussian_only(order, q=q, sigma=sigma, scale=scale)
-
     def laplace_only(order: int, *, q: float, sigma: float, scale: float) -> float:
-        return log_sum(order, q, lambda k: _moment(k, sigma=1e9, scale=scale))
-
-    def exchanged(order: int, *, q: float, sigma: float, scale: float) -> float:
-        return log_sum(order, 1 - q, lambda k: _moment(k, sigma=sigma, scale=scale))
-
-    def short(order: int, *, q: float, sigma: float, scale: float) -> float:
-        return log_sum(order, q, lambda k: _moment(k, sigma=sigma, scale=scale), less=1)
-
-    def moment(order: int, *, q: float, sigma: float, scale: float) -> float:
-        return math.exp(right(order, q=q, sigma=sigma, scale=scale))
+        return summed(order, q=q, sigma=1e9, scale=scale)
 
     checks.function(
         answer,
@@ -200,19 +183,33 @@ def check_sampled_log_moment(answer: Any) -> None:
             for q, sigma, b in ((0.01, 1.1, 1.0), (0.2, 2.0, 5.0), (0.001, 4.0, 0.5))
         ],
         mistakes=[
-            Mistake(divergence, "this is the divergence. The log-moment is order - 1 times that."),
-            Mistake(gaussian_only, "the Laplace part is missing: this is the Gaussian answer alone."),
-            Mistake(no_binomials, "the binomial coefficients are missing."),
             Mistake(
-                unsampled,
+                lambda order, **given: right(order, **given) / (order - 1),
+                "this is the divergence. The log-moment is order - 1 times that.",
+            ),
+            Mistake(gaussian_only, "the Laplace part is missing: this is the Gaussian answer alone."),
+            Mistake(
+                lambda order, **given: summed(order, **given, choose=False), "the binomial coefficients are missing."
+            ),
+            Mistake(
+                lambda order, *, q, sigma, scale: _moment(order, sigma=sigma, scale=scale),
                 "this is the log-moment without sampling: q makes no difference. Each term has the moment of its k.",
             ),
             Mistake(laplace_only, "the Gaussian part is missing: this is the Laplace answer alone."),
-            Mistake(exchanged, "q and 1 - q are exchanged: the record is in k of the order draws."),
-            Mistake(short, "the term k = order is missing: range(order) ends before it."),
-            Mistake(moment, "this is the moment. Its logarithm is asked."),
             Mistake(
-                own_samples, "this adds two mechanisms on samples of their own. Margin and answer share one sample."
+                lambda order, *, q, **given: summed(order, q=1 - q, **given),
+                "q and 1 - q are exchanged: the record is in k of the order draws.",
+            ),
+            Mistake(
+                lambda order, **given: summed(order, **given, less=1),
+                "the term k = order is missing: range(order) ends before it.",
+            ),
+            Mistake(
+                lambda order, **given: math.exp(right(order, **given)), "this is the moment. Its logarithm is asked."
+            ),
+            Mistake(
+                lambda order, **given: laplace_only(order, **given) + gaussian_only(order, **given),
+                "this adds two mechanisms on samples of their own. Margin and answer share one sample.",
             ),
         ],
         rel=1e-6,
@@ -589,9 +586,6 @@ def check_margin(answer: Any) -> None:
     )
 
 
-M, TRIM = 24, 8
-
-
 def check_total(answer: Any) -> None:
     """A trimmed sum that one record moves by at most the bound, in whatever order the batch comes."""
     name = "total"
@@ -601,22 +595,8 @@ def check_total(answer: Any) -> None:
             f"Your {name} is called with vectors, and with ids, trim and bound by name: keep the parameter names."
         )
 
-    def sums(f: Any) -> bool | str:
-        rng = np.random.default_rng(1)
-        for m, trim in ((6, 2), (5, 0), (3, 3), (4, 5), (9, 4)):
-            rows = rng.normal(size=(m, 3)) * rng.uniform(0.2, 3.0, size=(m, 1))
-            ids = rng.permutation(100)[:m]
-            came = _vector(f(rows.copy(), ids=ids.copy(), trim=trim, bound=1.0))
-            if isinstance(came, str):
-                return came
-            right = trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=trim, bound=1.0)
-            if came.shape != right.shape:
-                return f"for {m} vectors of 3 entries it returned an array of shape {came.shape}, not {right.shape}"
-            if not _same(came, right):
-                if m <= trim:
-                    return f"with {m} vectors and trim = {trim} nothing is left, and the sum is zero"
-                return _wrong_sum(came, rows, ids=ids, trim=trim)
-        return True
+    def of(f: Any) -> Sum:
+        return lambda rows, ids, trim, bound: _vector(f(rows.copy(), ids=ids.copy(), trim=trim, bound=bound))
 
     def leaves_out(f: Any) -> bool | str:
         rows, ids = np.array([[0.5, 0.0], *[[0.0, 3.0]] * 5]), np.array([4, 9, 2, 6, 1, 7])
@@ -632,25 +612,6 @@ def check_total(answer: Any) -> None:
             )
         return True
 
-    def moves(f: Any) -> bool | str:
-        rng = np.random.default_rng(2)
-        worst = 0.0
-        for _ in range(100):
-            rows = rng.choice([-3.0, 3.0, 0.5], size=(M, 1), p=[0.45, 0.45, 0.1]) * np.array([[0.6, 0.8]])
-            ids = rng.permutation(1000)[:M]
-            order = rng.permutation(M)[1:]
-            here = _vector(f(rows.copy(), ids=ids.copy(), trim=TRIM, bound=1.0))
-            there = _vector(f(rows[order], ids=ids[order], trim=TRIM, bound=1.0))
-            if isinstance(here, str) or isinstance(there, str):
-                return str(here if isinstance(here, str) else there)
-            worst = max(worst, float(np.linalg.norm(here - there)))
-        if not worst <= 1.0 + 1e-4:
-            return (
-                f"in a batch that comes in another order, one record moved the sum by {worst:.1f} times the bound. "
-                "Sort by the length before clipping, and let the id decide between equal lengths"
-            )
-        return True
-
     def keeps(f: Any) -> bool | str:
         rows, ids = np.array([[3.0], [1.0], [2.0]]), np.array([5, 2, 9])
         f(rows, ids=ids, trim=1, bound=1.0)
@@ -660,12 +621,15 @@ def check_total(answer: Any) -> None:
         answer,
         name=name,
         cases=[
-            ("it is the sum of the clipped vectors without the longest ones", sums),
+            ("it is the sum of the clipped vectors without the longest ones", lambda f: is_trimmed_sum(of(f))),
             ("it leaves out as many vectors as trim says", leaves_out),
-            ("one record moves it by at most the bound", moves),
+            ("one record moves it by at most the bound", lambda f: one_record_moves_little(of(f))),
             ("it leaves its arguments as they were", keeps),
         ],
     )
+
+
+Sum = Callable[[NDArray[np.float64], NDArray[Any], int, float], NDArray[np.float64] | str]
 
 
 def _vector(came: Any) -> NDArray[np.float64] | str:
@@ -688,29 +652,67 @@ def _same(came: NDArray[np.float64], right: NDArray[np.float64]) -> bool:
     return bool(np.allclose(came, right, rtol=0.0, atol=1e-5))
 
 
-def _wrong_sum(came: NDArray[np.float64], rows: NDArray[np.float64], *, ids: Any, trim: int) -> str:
+def is_trimmed_sum(total: Sum) -> bool | str:
+    """Whether a sum of vectors is the clipped and trimmed one, here also in words what else it is."""
+    rng, bound = np.random.default_rng(1), 2.0
+    for m, trim in ((6, 2), (5, 0), (3, 3), (4, 5), (9, 4)):
+        rows = rng.normal(size=(m, 3)) * rng.uniform(0.4, 6.0, size=(m, 1))
+        ids = rng.permutation(100)[:m]
+        came = total(rows, ids, trim, bound)
+        if isinstance(came, str):
+            return came
+        right = trimmed_sum.clipped_trimmed_sum(rows, ids=ids, trim=trim, bound=bound)
+        if came.shape != right.shape:
+            return f"for {m} vectors of 3 entries it returned an array of shape {came.shape}, not {right.shape}"
+        if not _same(came, right):
+            if m <= trim:
+                return f"with {m} vectors and trim = {trim} nothing is left, and the sum is zero"
+            return _wrong_sum(came, rows, ids=ids, trim=trim, bound=bound)
+    return True
+
+
+def one_record_moves_little(total: Sum) -> bool | str:
+    """Whether one record moves a sum of vectors by at most the bound, in whatever order the batch comes."""
+    rng, worst, m, trim = np.random.default_rng(2), 0.0, 24, 8
+    for _ in range(100):
+        rows = rng.choice([-3.0, 3.0, 0.5], size=(m, 1), p=[0.45, 0.45, 0.1]) * np.array([[0.6, 0.8]])
+        ids, order = rng.permutation(1000)[:m], rng.permutation(m)[1:]
+        pair = total(rows, ids, trim, 1.0), total(rows[order], ids[order], trim, 1.0)
+        for came in pair:
+            if isinstance(came, str):
+                return came
+        worst = max(worst, float(np.linalg.norm(np.subtract(*pair))))
+    if not worst <= 1.0 + 1e-4:
+        return (
+            f"in a batch that comes in another order, one record moved the sum by {worst:.1f} times the bound. "
+            "Sort by the length before clipping, and let the id decide between equal lengths"
+        )
+    return True
+
+
+def _wrong_sum(came: NDArray[np.float64], rows: NDArray[np.float64], *, ids: Any, trim: int, bound: float) -> str:
     """Which other sum this is; the vectors have different lengths, and some are left."""
     m, lengths = len(rows), np.linalg.norm(rows, axis=1)
-    clipped = rows * np.minimum(1.0, 1.0 / lengths)[:, None]
+    clipped = rows * np.minimum(1.0, bound / lengths)[:, None]
     stays = trimmed_sum.kept(lengths, trim=trim, ids=ids)
     unclipped = rows[stays].sum(axis=0)
     if _same(came, unclipped):
         return "the vectors are not clipped to the bound"
-    if _same(came, unclipped / max(1.0, float(np.linalg.norm(unclipped)))):
+    if _same(came, unclipped / max(1.0, float(np.linalg.norm(unclipped)) / bound)):
         return "the sum is clipped, and not each vector"
-    if _same(came, (rows[stays] / lengths[stays][:, None]).sum(axis=0)):
+    if _same(came, bound * (rows[stays] / lengths[stays][:, None]).sum(axis=0)):
         return "short vectors are made longer. Clipping only shortens"
-    if _same(came, np.clip(rows[stays], -1.0, 1.0).sum(axis=0)):
+    if _same(came, np.clip(rows[stays], -bound, bound).sum(axis=0)):
         return "each entry is clipped. It is the length of a vector that must be at most the bound"
-    if _same(came * stays.sum(), clipped[stays].sum(axis=0)):
-        return "this is the mean of the vectors that stay"
+    if any(_same(came * n, clipped[stays].sum(axis=0)) for n in (m, stays.sum())):
+        return "this is the mean: return the sum"
     for bits in itertools.product((False, True), repeat=m):
         chosen = np.array(bits)
         if not _same(came, clipped[chosen].sum(axis=0)):
             continue
         if chosen.sum() != stays.sum():
             return f"for {m} vectors and trim = {trim} it adds up {chosen.sum()} of them"
-        if (lengths[~chosen] > 1.0).all():
+        if (lengths[~chosen] > bound).all():
             return (
                 f"for {m} vectors and trim = {trim} it leaves out some that are clipped, but not the longest. Sort by "
                 "the length before clipping"
