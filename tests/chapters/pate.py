@@ -14,6 +14,11 @@ def student(k, b, delta=1e-5):
     return accounts.laplace_student(queries=k, scale=b, delta=delta).epsilon
 
 
+def cell_45(counts, noisy, label, truth, data):
+    assert counts[0].sum() == 250 and noisy.argmax() == counts[0].argmax()
+    assert label == data.FASHION_CLASSES[truth[0]]
+
+
 def cell_06(counts, few_counts, single, few_single, together, few_together, gap, right, share):
     for votes, teachers in ((counts, 250), (few_counts, 25)):
         assert votes.shape == (2000, 10) and (votes.sum(axis=1) == teachers).all()
