@@ -13,6 +13,11 @@ def cell_04(gradients, clipped, trimmed):
     assert (clipped[0], trimmed[0]) == pytest.approx((0.791, 0.883), abs=5e-4)
 
 
+def cell_38(norms, stays, shorter):
+    assert list(stays) == 9 * [True] + [False] and 984 < norms[9] < 986
+    assert np.linalg.norm(shorter, axis=1) == pytest.approx(1)
+
+
 def cell_07(worst, right_order, by_position):
     assert worst[right_order] <= 1 + 1e-9
     assert worst[by_position] == pytest.approx(11.0, abs=0.05)  # eleven times as large
