@@ -35,6 +35,11 @@ def cell_06(says, loss):
     says({"0.0000032": mean, "0.0025": math.sqrt(2 * mean), "0.03": steps * mean, "0.25": 100 * math.sqrt(2 * mean)})
 
 
+def cell_60(coins, you, total, proved, best, lams, delta):
+    assert coins[1, you] and not coins[[0, 2, 4]].any()
+    assert (total + math.log(1 / delta)) / lams[best] == pytest.approx(proved[best])
+
+
 def cell_11(says, lams, best, proved, by_moments, order_33):
     assert lams[best] == 19 and proved[best] == pytest.approx(by_moments.epsilon, rel=1e-10)
     says({"0.00326": alpha(31), "0.00348": alpha(32)})
