@@ -6,6 +6,12 @@ import pytest
 from dpml import mechanisms
 
 
+def cell_51(g, clipped, C, longer):
+    norms = clipped.norm(dim=1).numpy()
+    assert norms.max() <= C * (1 + 1e-6) and (norms > C * (1 - 1e-6)).sum() == longer == 7
+    assert (clipped == g).all(dim=1).sum() == len(g) - longer
+
+
 def cell_11(says, promised, right, mean_clipped, inside, outside, exact):
     says({"0.926": promised})
     assert right < promised and inside < promised
