@@ -161,7 +161,7 @@ def ours(setting: Setting, work: Task) -> dict[str, Any]:
     model, optimizer = first_model(setting, work.x.device)
     n = len(work.x)
     common: dict[str, Any] = {
-        "sampling": Poisson(q=setting.batch / n),
+        "sampling": Poisson(q=setting.batch / n, expected_batch=setting.batch),  # of data whose size is public
         "steps": setting.steps,
         "optimizer": optimizer,
         "delta": DELTA,

@@ -86,7 +86,7 @@ def train(
         x,
         y,
         mechanism=[dp_sgd(sigma=noise[job.epsilon], clip_norm=CLIP_NORM) for job in jobs],
-        sampling=Poisson(q=q),
+        sampling=Poisson(q=q, expected_batch=q * preset.private),  # of data whose size is public
         steps=steps,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=0.9),
         delta=pate_fashion.DELTA,

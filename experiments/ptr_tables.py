@@ -297,7 +297,7 @@ def train(setting: Setting, preset: Preset, given: Work, now: Arm) -> dict[str, 
     wide = setting.method.endswith("wide")
     clip_norm = WIDE if wide else recipe.clip_norm
     common: dict[str, Any] = {
-        "sampling": Poisson(q=recipe.batch / n),
+        "sampling": Poisson(q=recipe.batch / n, expected_batch=recipe.batch),  # of data whose size is public
         "steps": now.steps,
         "optimizer": torch.optim.SGD(model.parameters(), lr=setting.rate / clip_norm),
         "delta": DELTA,

@@ -18,10 +18,10 @@ $(\varepsilon', q\,\delta)$-differentially private with
 In the first three rows M itself must be private for the same neighbours. Other pairs are refused: for Poisson sampling
 with replace-one neighbours the statement is false.
 
-Proof (delta = 0, m of n without replacement, replace-one). Fix an event. Let A and A' be its probabilities under D
-and D' given that the changed record is sampled, B the common one given that it is not. Swapping the changed record
-of the sample for a random other one shows $A \le e^\varepsilon B$, and privacy of M gives
-$A \le e^\varepsilon A'$. Hence
+Proof (delta = 0, m of n without replacement, replace-one; the sample is a set, or comes in random order). Fix an
+event. Let A and A' be its probabilities under D and D' given that the changed record is sampled, B the common one given
+that it is not. Swapping the changed record of the sample for a random other one shows $A \le e^\varepsilon B$, and
+privacy of M gives $A \le e^\varepsilon A'$. Hence
 
 .. math::
 

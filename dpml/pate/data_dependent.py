@@ -3,7 +3,8 @@ r"""What the student costs, given the votes that were cast: smaller, and private
 The bounds of `dpml.pate.laplace_votes` and `dpml.pate.gaussian_votes` for the votes of each query add up at each order,
 and the best order gives epsilon.
 
-Theorem. For the dataset D behind the votes, every neighbour D', and every event E,
+Theorem. Let the questions be fixed beforehand, and let the votes be those of all of them. For the dataset D behind the
+votes, every neighbour D', and every event E,
 
 .. math::
 
@@ -11,6 +12,10 @@ Theorem. For the dataset D behind the votes, every neighbour D', and every event
 
 Proof. The moments bound the loss of outputs drawn under D; composition and the tail bound of
 `dpml.accounting.moments` keep to that direction.
+
+Questions that depend on earlier labels are not covered: composition needs a bound on every path of outcomes, and the
+votes of the questions that happened to be asked are those of one path. So it is with asking that stops early: count
+every question up to the limit.
 
 That is less than differential privacy, which says it for all D: here epsilon is a function of the votes, and a
 neighbour has another one. To publish it may betray a record. So the results are a `DataDependent`, not a `Guarantee`.
@@ -139,7 +144,8 @@ def confident_student_data_dependent(
 ) -> DataDependent:
     """Return what asking exactly these votes costs by `confident_gnmax`; private information, see `DataDependent`.
 
-    `counts` holds the votes of every question asked, answered or not. Never above `confident_student` with all of them
+    `counts` holds the votes of every question that was to be asked, up to the limit, answered or not: where the asking
+    stopped is an outcome. Never above `confident_student` with all of them
     answered.
 
     Raises:

@@ -1,8 +1,8 @@
 r"""Publish what the votes of a run cost, privately: noise in proportion to a smooth bound on the sensitivity.
 
-Let $f(D) = \sum_i h(q_i)$ be a bound on the Rényi divergence of the GNMax queries i at an order that was fixed
-beforehand, where $q_i$ bounds the probability that the leader loses and h is nondecreasing. It depends on the votes,
-and its sensitivity does too: a vote that moves changes f little where all votes are clear.
+Let $f(D) = \sum_i h(q_i)$ be a bound on the Rényi divergence of the GNMax queries i at an order, the queries and the
+order fixed beforehand, where $q_i$ bounds the probability that the leader loses and h is nondecreasing. It depends on
+the votes, and its sensitivity does too: a vote that moves changes f little where all votes are clear.
 
 The bound. A moved vote changes each gap to the leader, in sorted order, by at most 2. So within k moves of D the value
 of query i lies between $l_i(k)$ and $u_i(k)$, the values at all gaps + 2k (at most the number of teachers) and at all

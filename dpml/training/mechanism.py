@@ -124,6 +124,8 @@ class Mechanism:
     def guarantees(self, counts: Sequence[int], *, sampling: Sampler, n: int, delta: float) -> list[Guarantee]:
         """Return what holds after each number of steps in the increasing sequence `counts`, on n records.
 
+        "exact" is the least number that holds whatever the model, the loss and the data; for one of them less may hold.
+
         Raises:
             ValueError: for bad input, or a setting that the accountant does not support.
 
