@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,8 +53,12 @@ def check_least_trim(answer: Any) -> None:
     def above(norms: Any, level: float) -> int:
         return int(np.sum(np.asarray(norms) > level))
 
-    def needed(scale: float, delta0: float) -> float:
-        return threshold(scale=scale, delta0=delta0)
+    def rule(
+        count: Callable[[Any, float, float], int] = lambda norms, tau, bound: above(norms, tau * bound),
+        needed: Callable[[float, float], float] = lambda scale, delta0: threshold(scale=scale, delta0=delta0),
+        whole: Callable[[float], float] = math.ceil,
+    ) -> Callable[..., float]:
+        return lambda norms, *, tau, bound, scale, delta0: count(norms, tau, bound) + whole(needed(scale, delta0))
 
     checks.function(
         answer,
@@ -61,52 +66,40 @@ def check_least_trim(answer: Any) -> None:
         inputs=inputs,
         name="least_trim",
         mistakes=[
+            Mistake(rule(whole=float), "F is a whole number: round up."),
             Mistake(
-                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound) + needed(scale, delta0),
-                "F is a whole number: round up.",
-            ),
-            Mistake(
-                lambda norms, *, tau, bound, scale, delta0: (
-                    above(norms, tau * bound) + math.ceil(needed(scale, delta0)) + 1
-                ),
+                rule(whole=lambda x: math.ceil(x) + 1),
                 "it is one too large: at F one smaller the margin reaches the threshold already.",
             ),
             Mistake(
-                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound) + math.ceil(needed(1.0, delta0)),
+                rule(needed=lambda scale, delta0: threshold(scale=1.0, delta0=delta0)),
                 "the threshold is b log(1/(2 delta0)), and the factor b (`scale`) is missing.",
             ),
             Mistake(
-                lambda norms, *, tau, bound, scale, delta0: (
-                    len(norms) - above(norms, tau * bound) + math.ceil(needed(scale, delta0))
-                ),
+                rule(lambda norms, tau, bound: len(norms) - above(norms, tau * bound)),
                 "it counts the short gradients. Those longer than tau times bound use up the places.",
             ),
             Mistake(
-                lambda norms, *, tau, bound, scale, delta0: above(norms, tau) + math.ceil(needed(scale, delta0)),
+                rule(lambda norms, tau, bound: above(norms, tau)),
                 "tau is in units of the bound: the norms are compared with tau times bound.",
             ),
             Mistake(
-                lambda norms, *, tau, bound, scale, delta0: above(norms, bound) + math.ceil(needed(scale, delta0)),
+                rule(lambda norms, tau, bound: above(norms, bound)),
                 "it counts the norms that are clipped. Those longer than tau times bound count.",
             ),
             Mistake(
-                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound),
+                rule(needed=lambda scale, delta0: 0.0),
                 "at this F the margin is 0, and the test passes with probability delta0 only.",
             ),
             Mistake(
-                lambda norms, *, tau, bound, scale, delta0: math.ceil(needed(scale, delta0)),
+                rule(lambda norms, tau, bound: 0),
                 "it forgets the long gradients: each of them uses up one of the F places.",
             ),
             Mistake(
-                lambda norms, *, tau, bound, scale, delta0: (
-                    above(norms, tau * bound) + math.ceil(scale * math.log(1 / delta0))
-                ),
+                rule(needed=lambda scale, delta0: scale * math.log(1 / delta0)),
                 "the threshold is b log(1/(2 delta0)), with the 2.",
             ),
-            Mistake(
-                lambda norms, *, tau, bound, scale, delta0: above(norms, tau * bound) + int(needed(scale, delta0)),
-                "it is one too small: the margin must reach the threshold, so round up.",
-            ),
+            Mistake(rule(whole=int), "it is one too small: the margin must reach the threshold, so round up."),
         ],
         hint="The median of the Laplace noise is 0, so the margin itself must reach b log(1/(2 delta0)).",
     )
@@ -136,11 +129,22 @@ def check_step_weights(answer: Any) -> None:
             ids = rng.permutation(50)[:m]
             yield {"norms": norms, "ids": ids, "trim": int(rng.integers(0, m + 1)), "bound": 1.0, "passed": True}
 
-    def by_order(norms: Array, ids: Any, trim: int, bound: float, key: Array, tie: Any) -> Array:
-        order = np.lexsort((tie, key))
-        stays = np.zeros(len(norms))
-        stays[order[: max(0, len(norms) - trim)]] = 1.0
-        return clip(norms, bound) * stays
+    Order = Callable[[Array, Any, float], tuple[Any, Any]]
+
+    def weights(
+        keys: Order = lambda norms, ids, bound: (ids, norms),  # the last key decides first
+        of: Callable[[Array, float], Array] = clip,
+        trims: Callable[[bool], bool] = bool,
+    ) -> Callable[..., Array]:
+        """The weights of clipping, without the last in another order."""
+
+        def wrong(norms: Array, *, ids: Any, trim: int, bound: float, passed: bool) -> Array:
+            found = of(norms, bound)
+            if trims(passed):
+                found[np.lexsort(keys(norms, np.asarray(ids), bound))[max(0, len(norms) - trim) :]] = 0.0
+            return found
+
+        return wrong
 
     checks.function(
         answer,
@@ -149,57 +153,35 @@ def check_step_weights(answer: Any) -> None:
         name="step_weights",
         mistakes=[
             Mistake(
-                lambda norms, *, ids, trim, bound, passed: (
-                    by_order(norms, ids, trim, bound, np.asarray(ids), norms) if passed else clip(norms, bound)
-                ),
+                weights(lambda norms, ids, bound: (norms, ids)),
                 "it orders by the ids. The norms come first; the ids decide between equal norms only.",
             ),
             Mistake(
-                lambda norms, *, ids, trim, bound, passed: (
-                    by_order(norms, ids, trim, bound, norms, -np.asarray(ids)) if passed else clip(norms, bound)
-                ),
+                weights(lambda norms, ids, bound: (-ids, norms)),
                 "of equal norms it leaves out the smaller id: the larger leaves first.",
             ),
             Mistake(
-                lambda norms, *, ids, trim, bound, passed: (
-                    norms * (by_order(norms, ids, trim, bound, norms, ids) if passed else clip(norms, bound))
-                ),
+                weights(of=np.minimum),
                 "these are the lengths after clipping. A weight is what a gradient is multiplied by: at most 1.",
             ),
             Mistake(
-                lambda norms, *, ids, trim, bound, passed: (
-                    by_order(norms, ids, trim, bound, np.minimum(norms, bound), ids) if passed else clip(norms, bound)
-                ),
+                weights(lambda norms, ids, bound: (ids, np.minimum(norms, bound))),
                 "it orders by the norms after clipping: all long gradients tie, and a short outlier is as good as any.",
             ),
             Mistake(
-                lambda norms, *, ids, trim, bound, passed: (
-                    by_order(norms, ids, trim, bound, norms, np.arange(len(norms))) if passed else clip(norms, bound)
-                ),
+                weights(lambda norms, ids, bound: (np.arange(len(norms)), norms)),
                 "equal norms are ordered by their place in the batch. The id must decide: of equals the larger leaves.",
             ),
+            Mistake(weights(trims=operator.not_), "it trims when the test fails: it is the other way round."),
             Mistake(
-                lambda norms, *, ids, trim, bound, passed: (
-                    by_order(norms, ids, trim, bound, norms, ids) if not passed else clip(norms, bound)
-                ),
-                "it trims when the test fails: it is the other way round.",
-            ),
-            Mistake(
-                lambda norms, *, ids, trim, bound, passed: by_order(norms, ids, trim, bound, norms, ids),
+                weights(trims=lambda passed: True),
                 "it trims after a failed test as well. Then the plain clipped sum is released.",
             ),
             Mistake(
-                lambda norms, *, ids, trim, bound, passed: (
-                    (by_order(norms, ids, trim, bound, norms, ids) > 0) * 1.0 if passed else np.ones(len(norms))
-                ),
+                weights(of=lambda norms, bound: np.ones(len(norms))),
                 "nothing is clipped: a weight is at most bound over norm.",
             ),
-            Mistake(
-                lambda norms, *, ids, trim, bound, passed: (
-                    by_order(norms, ids, trim, bound, -norms, ids) if passed else clip(norms, bound)
-                ),
-                "it leaves out the shortest gradients.",
-            ),
+            Mistake(weights(lambda norms, ids, bound: (ids, -norms)), "it leaves out the shortest gradients."),
         ],
         hint="Passed: weight 0 for the F longest, ties by id, min(1, R/norm) for the others. Failed: min(1, R/norm).",
     )
