@@ -140,7 +140,7 @@ def two_worst_cases() -> Explorer:
                 f"{tight:.4f}, slide's log form {corner:.4f}, slide {lecture_bound(epsilon=epsilon, q=q):.4f}"
             ),
             marks=[
-                Area(axis, highest, np.full(len(axis), 1.7), "source", Text("forbidden by ε-DP", -1.05, 1.4)),
+                Area(axis, highest, np.full(len(axis), 1.7), "source", Text("forbidden by ε-DP", 1.08, 1.4)),
                 Area(axis, np.full(len(axis), -1.4), lowest, "source"),
                 Line(axis, highest, "guarantee", Text("highest A allowed", 1.08, 1.08)),
                 Line(axis, lowest, "muted", Text("lowest A allowed", -1.05, -0.9)),
