@@ -34,14 +34,5 @@ def parameters(
         arguments.real("sigma", sigma, low, high, low_open=low == 0.0),
         arguments.real("tau", tau, 0.0, 1.0, low_open=True),
         arguments.real("scale", scale, 0.01, 1e6),
-        branch("delta0", delta0),
+        arguments.real("delta0", delta0, 0.0, 0.5, low_open=True),  # beyond, the threshold would be negative
     )
-
-
-def branch(name: str, value: float) -> float:
-    """`value` as a delta0: in (0, 1/2], where the threshold is not negative.
-
-    Raises:
-        ValueError: for anything else.
-    """
-    return arguments.real(name, value, 0.0, 0.5, low_open=True)

@@ -48,10 +48,8 @@ def delta_cases(*, sigma: float, tau: float, scale: float, delta0: float, epsilo
     """
     given = parameters(sigma, tau, scale, delta0, low=LEAST, high=1e4)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
-    usual = mechanisms.gaussian_delta(sigma=given.sigma, epsilon=epsilon)
-    rare = mechanisms.gaussian_delta(sigma=given.sigma2, epsilon=epsilon)
-    product = delta_at(epsilon, case_2(given.sigma, given.scale)) if epsilon < 700.0 else _far(given, epsilon)
-    return Cases(np.asarray((1.0 - given.delta0) * usual + given.delta0 * rare)[()], np.asarray(product)[()])
+    first, second = _profiles(given, epsilon)
+    return Cases(np.asarray(first)[()], np.asarray(second)[()])
 
 
 def single_delta(*, sigma: float, tau: float, scale: float, delta0: float, epsilon: float) -> float:
@@ -89,17 +87,16 @@ def single_epsilon(*, sigma: float, tau: float, scale: float, delta0: float, del
         high = mechanisms.laplace_epsilon(scale=given.scale)
         high += mechanisms.gaussian_epsilon(sigma=given.sigma, delta=delta)
         high += mechanisms.gaussian_epsilon(sigma=given.sigma2, delta=delta)
-        value = numerics.crossing(lambda epsilon: _excess(given, epsilon, delta), low=0.0, high=high)
+        value = numerics.crossing(lambda epsilon: max(_profiles(given, epsilon)) - delta, low=0.0, high=high)
     return Guarantee(value, delta=delta, kind="exact", adjacency="as the mechanism's")
 
 
-def _excess(given: Parameters, epsilon: float, delta: float) -> float:
+def _profiles(given: Parameters, epsilon: float) -> tuple[float, float]:
+    """Delta at epsilon in case 1 and in case 2."""
     usual = mechanisms.gaussian_delta(sigma=given.sigma, epsilon=epsilon)
     rare = mechanisms.gaussian_delta(sigma=given.sigma2, epsilon=epsilon)
-    product = delta_at(epsilon, case_2(given.sigma, given.scale)) if epsilon < 700.0 else _far(given, epsilon)
-    return max((1.0 - given.delta0) * usual + given.delta0 * rare, product) - delta
-
-
-def _far(given: Parameters, epsilon: float) -> float:
-    """Case 2 beyond e^700: at most the Gaussian profile at epsilon - a, which is all there is of it there."""
-    return mechanisms.gaussian_delta(sigma=given.sigma, epsilon=max(0.0, epsilon - 1.0 / given.scale))
+    if epsilon < 700.0:
+        product = delta_at(epsilon, case_2(given.sigma, given.scale))
+    else:  # at most the Gaussian profile at epsilon - a, which is all there is of it there
+        product = mechanisms.gaussian_delta(sigma=given.sigma, epsilon=max(0.0, epsilon - 1.0 / given.scale))
+    return (1.0 - given.delta0) * usual + given.delta0 * rare, product

@@ -74,7 +74,7 @@ from dpml import arguments, mechanisms
 from dpml.accounting import quadrature, rdp
 from dpml.accounting.guarantee import Guarantee
 from dpml.ptr import _moments
-from dpml.ptr._checked import Parameters, branch, parameters
+from dpml.ptr._checked import Parameters, parameters
 from dpml.ptr._moments import mixed_log
 
 if TYPE_CHECKING:
@@ -329,8 +329,7 @@ def paper_claim(*, q: float, sigma: float, tau: float, scale: float, delta0: flo
 
 
 def _direct(sigma: float, scale: float, delta0: float, delta: float) -> tuple[float, float, float, float]:
-    sigma, _, scale, _ = parameters(sigma, 1.0, scale, 0.5)
-    delta0 = branch("delta0", delta0)
+    sigma, _, scale, delta0 = parameters(sigma, 1.0, scale, delta0)
     return sigma, scale, delta0, arguments.real("delta", delta, delta0, 1.0, low_open=True)
 
 

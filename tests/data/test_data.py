@@ -744,17 +744,11 @@ def test_a_broken_cifar_archive_is_named(monkeypatch, cache):
 
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize(
-    "folder", ["no such folder", "~no such user/x", "", 3, True, 2.5, ["a"], "a\0b", b"no such folder"]
+    "folder", ["no such folder", "~no such user/x", "", 3, True, 2.5, ["a"], "a\0b", b"no such folder", __file__]
 )
 def test_a_folder_must_exist(loader, folder):
     with pytest.raises(ValueError, match="folder must be the path of an existing folder, got "):
         loader(folder)
-
-
-def test_a_file_is_no_folder(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(ValueError, match="folder must be the path of an existing folder"):
-        data.mnist(tmp_path / "file")
 
 
 # Neighbours
@@ -770,27 +764,19 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize("dataset", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
-def test_without_one_drops_one_record_and_nothing_else(dataset):
-    before = dataset.copy()
-    for index in range(len(dataset)):
-        neighbour = data.without_one(dataset, index=index)
-        assert neighbour.dtype == dataset.dtype and neighbour.shape == (len(dataset) - 1, *dataset.shape[1:])
-        expected = [record.tolist() for i, record in enumerate(dataset) if i != index]
-        assert neighbour.tolist() == expected
-        assert not np.shares_memory(neighbour, dataset)
-    assert np.array_equal(dataset, before)
-
-
-@pytest.mark.parametrize("dataset", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
-def test_replace_one_changes_one_record_and_nothing_else(dataset):
+def test_a_neighbour_differs_in_one_record_and_nothing_else(dataset):
     before = dataset.copy()
     for index in range(len(dataset)):
         value = ~dataset[0] if dataset.dtype == bool else dataset[0] + dataset.dtype.type(1)
-        neighbour = data.replace_one(dataset, index=np.int64(index), value=value)
-        assert neighbour.dtype == dataset.dtype and neighbour.shape == dataset.shape
-        for i, record in enumerate(neighbour):
-            assert np.array_equal(record, value if i == index else before[i])
-        assert not np.shares_memory(neighbour, dataset)
+        less, other = (
+            data.without_one(dataset, index=index),
+            data.replace_one(dataset, index=np.int64(index), value=value),
+        )
+        rest = [record.tolist() for i, record in enumerate(before) if i != index]
+        assert less.tolist() == rest and less.shape[1:] == dataset.shape[1:]
+        assert np.delete(other, index, axis=0).tolist() == rest and np.array_equal(other[index], value)
+        for neighbour in (less, other):
+            assert neighbour.dtype == dataset.dtype and not np.shares_memory(neighbour, dataset)
     assert np.array_equal(dataset, before)
 
 
@@ -807,37 +793,28 @@ def test_neighbours_of_lists_and_frozen_arrays():
 
 BAD_DATASETS = [None, "abc", b"abc", 3, 2.5, True, np.float64(1.0), [], np.zeros((0, 3)), {"a": 1}, [10**40]]
 BAD_DATASETS += [[1.0, float("nan")], [float("inf")], [1j], ["a"], [None], [[1], [2, 3]]]
-NEIGHBOURS = [data.without_one, functools.partial(data.replace_one, value=1)]
+BAD_INDICES = [-1, 3, 10**30, 1.0, True, None, "0", [0], float("nan"), slice(0, 1)]
+BAD_RECORDS = [
+    (np.zeros(3, np.uint8), [256, -1, 0.5, 1.0, True, 10**40, None, "1", [1]]),
+    (np.zeros(3), [float("nan"), float("-inf"), 1j, False]),
+    (np.zeros(3, np.float32), [1e300]),
+    (np.zeros(3, bool), [1]),
+    (np.zeros((3, 2)), [1.0, [1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], [[1.0], [2.0, 3.0]]]),
+]
+REFUSED = [
+    *((dataset, 0, 1, r"^dataset must ") for dataset in BAD_DATASETS),
+    *((np.arange(3), index, 1, r"^index must be an integer in \[0, 2\], got ") for index in BAD_INDICES),
+    *((data_, 0, value, r"^value must be a record of shape ") for data_, values in BAD_RECORDS for value in values),
+]
 
 
-@pytest.mark.parametrize("neighbour", NEIGHBOURS)
-@pytest.mark.parametrize("dataset", BAD_DATASETS, ids=lambda value: repr(value)[:20])
-def test_bad_datasets_are_refused(neighbour, dataset):
-    with pytest.raises(ValueError, match=r"^dataset must "):
-        neighbour(dataset, index=0)
-
-
-@pytest.mark.parametrize("neighbour", NEIGHBOURS)
-@pytest.mark.parametrize("index", [-1, 3, 10**30, 1.0, True, None, "0", [0], float("nan"), slice(0, 1)], ids=repr)
-def test_bad_indices_are_refused(neighbour, index):
-    with pytest.raises(ValueError, match=r"^index must be an integer in \[0, 2\], got "):
-        neighbour(np.arange(3), index=index)
-
-
-BAD_RECORDS = {
-    "uint8": (np.zeros(3, np.uint8), [256, -1, 0.5, 1.0, True, 10**40, None, "1", [1]]),
-    "float64": (np.zeros(3), [float("nan"), float("-inf"), 1j, False]),
-    "float32": (np.zeros(3, np.float32), [1e300]),
-    "bool": (np.zeros(3, bool), [1]),
-    "rows": (np.zeros((3, 2)), [1.0, [1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], [[1.0], [2.0, 3.0]]]),
-}
-BAD_VALUES = [(dataset, value) for dataset, values in BAD_RECORDS.values() for value in values]
-
-
-@pytest.mark.parametrize(("dataset", "value"), BAD_VALUES, ids=lambda value: repr(value)[:20])
-def test_bad_values_are_refused(dataset, value):
-    with pytest.raises(ValueError, match=r"^value must be a record of shape "):
-        data.replace_one(dataset, index=0, value=value)
+@pytest.mark.parametrize(("dataset", "index", "value", "words"), REFUSED)
+def test_what_makes_no_neighbour_is_refused(dataset, index, value, words):
+    with pytest.raises(ValueError, match=words):
+        data.replace_one(dataset, index=index, value=value)
+    if not words.startswith("^value"):
+        with pytest.raises(ValueError, match=words):
+            data.without_one(dataset, index=index)
 
 
 def test_import_is_light():

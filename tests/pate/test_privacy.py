@@ -527,32 +527,8 @@ def test_the_data_dependent_number_differs_between_neighbours():
 
 def test_ten_thousand_queries():
     """250 teachers, 10 classes."""
-    settings = {"threshold": 150.0, "sigma_threshold": 60.0, "sigma": 40.0, "delta": 1e-5}
-    these = [
-        data_dependent.laplace_student_data_dependent(MANY, scale=20.0, delta=1e-5),
-        data_dependent.gnmax_student_data_dependent(MANY, sigma=40.0, delta=1e-5),
-        data_dependent.confident_student_data_dependent(MANY, **settings),
-    ]
-    for (worst, same), found in zip(students(MANY, 1e-5), these, strict=True):
-        assert found == same
+    for worst, found in students(MANY, 1e-5):
         assert found.epsilon < worst.epsilon
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: student.confident_student(asked=3, answered=4, sigma_threshold=1.0, sigma=1.0, delta=0.1), "answered"),
-        (lambda: student.laplace_student(queries=5 * 10**8 + 1, scale=1.0, delta=0.1), "queries"),
-        (lambda: student.laplace_student(queries=10, scale=1e-308, delta=0.1), "scale"),
-        (lambda: student.gnmax_student(queries=10, sigma=1e-200, delta=0.1), "sigma"),
-        (lambda: laplace_votes.laplace_moment(1e300, scale=1e-10), "scale"),
-        (lambda: laplace_votes.laplace_moment_data_dependent([3, 3], lam=1.0, scale=1e-200), "scale"),
-        (lambda: laplace_votes.laplace_vote_scale(epsilon=1e-320), "epsilon"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=rf"^{message} must "):
-        call()
 
 
 # ---- publishing the number ----
@@ -610,9 +586,9 @@ def test_the_published_number_is_a_bound_as_often_as_it_says():
     exact = gaussian_votes.gnmax_rdp_data_dependent(votes, order=12.0, sigma=20.0).sum()
     assert value == pytest.approx(exact, rel=0.05)
     rng = np.random.default_rng(3)
-    published = [publish_cost.publish_gnmax_cost(votes, confidence=0.9, rng=rng, **settings) for _ in range(400)]
+    published = [publish_cost.publish_gnmax_cost(votes, confidence=0.9, rng=rng, **settings) for _ in range(150)]
     low = sum(p.rdp < exact for p in published)
-    assert 0 < low < binom.ppf(1 - 1e-9, 400, 0.1)
+    assert 0 < low < binom.ppf(1 - 1e-9, 150, 0.1)
     assert all(0.0 <= p.rdp <= 200 * 12.0 / 400.0 for p in published)
     assert published[0].release == Guarantee(2.0, delta=1e-6, kind="upper bound", adjacency="replace-one")
     assert (published[0].order, published[0].confidence) == (12.0, 0.9)

@@ -10,6 +10,7 @@ import pytest
 from dpml import data
 from dpml.pate import m_samp, m_stab, stability
 from tests.golden import golden
+from tests.pate.votes import hockey_stick
 
 GOLDEN = golden("stability")
 EPSILON, DELTA, N = 8.0, 1e-3, 10_000
@@ -144,10 +145,6 @@ def output_law(dataset, *, q, models, epsilon, delta, units=4.0, offset=1.0, che
 def released(gap, q, models, epsilon, delta, units, offset):
     x = epsilon * (gap / (units * q * models) - offset) - math.log(1 / delta)
     return 1 - 0.5 * math.exp(-x) if x > 0 else 0.5 * math.exp(x)
-
-
-def hockey_stick(p, other, epsilon):
-    return sum(max(0.0, p[o] - math.exp(epsilon) * other[o]) for o in p)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dpml.pate import sparse_vector
 from dpml.pate.sparse_vector import broken, outcomes, privacy
 from dpml.pate.sparse_vector.outcomes import outcome_log_probability
 from tests.golden import golden
+from tests.pate.votes import hockey_stick
 
 GOLDEN = golden("sparse_vector")
 NO_NOISE = 1e-6
@@ -136,25 +137,12 @@ def test_without_a_cutoff_every_answer_above_costs(row):
     assert math.isclose(loss, row["log_ratio"], rel_tol=1e-9)
 
 
-def test_the_numbers_in_the_docstrings_of_broken_variants():
+def test_without_a_cutoff_or_with_little_noise_on_the_queries():
     bits = [0] * 50 + [1] * 50
     loss = outcome_log_probability(np.zeros(100), above=bits, **SCALES)
     loss -= outcome_log_probability([1.0] * 50 + [-1.0] * 50, above=bits, **SCALES)
     assert math.isclose(loss, 24.2, abs_tol=0.05)
     assert math.isclose(worst_loss(100, threshold=-20.0, threshold_scale=2.0, query_scale=2.0), 1.5, abs_tol=1e-6)
-
-
-def test_releasing_the_compared_value_uncovers_the_queries_below():
-    """Outcome (below k times, then the value v): the density, by quadrature over the noisy threshold up to v."""
-
-    def log_density(below, value, k):
-        t = np.linspace(-400.0, value, 400_001)
-        log_f = (t - below) / 4 - math.log(2)  # far below the answers the distribution function is exponential
-        logs = k * log_f - np.abs(t) / 2
-        return logs.max() + math.log(np.trapezoid(np.exp(logs - logs.max()), t))
-
-    for k in (1, 8, 40):
-        assert math.isclose(log_density(0.0, -1.0, k) - log_density(1.0, -1.0, k), k / 4, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("row", GOLDEN["svt_printed_scale"], ids=lambda row: row["label"])
@@ -194,10 +182,6 @@ def sparse_outcomes(queries, *, threshold, cutoff, scale):
 
     extend(0, (), 0.0, cutoff)
     return found
-
-
-def hockey_stick(one, other, epsilon):
-    return sum(max(0.0, p - math.exp(epsilon) * other.get(key, 0.0)) for key, p in one.items())
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.02])
@@ -325,8 +309,8 @@ def test_the_classic_scale_is_refused_where_it_is_not_proved():
 
 
 def test_bits_follow_their_law():
-    """50,000 runs against the exact law; a right mechanism fails with probability 1e-6."""
-    queries, runs, rng = [0.0, 2.0, -1.0], 50_000, np.random.default_rng(3)
+    """20,000 runs against the exact law; a right mechanism fails with probability 1e-6."""
+    queries, runs, rng = [0.0, 2.0, -1.0], 20_000, np.random.default_rng(3)
     exact = outcomes.above_threshold_probabilities(queries, threshold=1.0, epsilon=1.5)
     came = Counter(sparse_vector.above_threshold(queries, threshold=1.0, epsilon=1.5, rng=rng) for _ in range(runs))
     counts = np.array([came[0], came[1], came[2], came[None]])
@@ -343,7 +327,7 @@ def test_bits_follow_their_law():
 
 def test_m_svec_follows_its_law():
     noise = privacy.m_svec_noise(epsilon=3.0, delta=1e-2, cutoff=1)
-    around, runs, rng = int(noise.threshold), 30_000, np.random.default_rng(4)
+    around, runs, rng = int(noise.threshold), 15_000, np.random.default_rng(4)
     distances = [around, around + 2]
     law = m_svec_outcomes(["a", "b"], distances, cutoff=1, scale=noise.scale, threshold=noise.threshold)
     ask = {"distances": distances, "cutoff": 1, "epsilon": 3.0, "delta": 1e-2, "rng": rng}
@@ -414,12 +398,8 @@ def test_broken_variants_run():
     rng = np.random.default_rng(11)
     ask = {"threshold": 0.0, "epsilon": 1.0, "rng": rng}
     far = [-1e6, -1e6, 1e6, 1e6]
-    for variant in (broken.no_threshold_noise, broken.little_query_noise):
-        assert variant(far, **ask) == [False, False, True]
-    for variant in (broken.no_cutoff, broken.no_query_noise):
-        assert variant(far, **ask) == [False, False, True, True]
-    released = broken.compared_value_released(far, **ask)
-    assert released[:2] == [None, None] and abs(released[2] - 1e6) < 1e3 and len(released) == 3
+    assert broken.no_threshold_noise(far, **ask) == [False, False, True]
+    assert broken.no_query_noise(far, **ask) == [False, False, True, True]
     assert broken.printed_sparse(far, cutoff=1, delta=1e-5, **ask) == [False, False, True]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpml.pate import instability, m_stab, stability
 from tests.golden import golden
-from tests.pate.votes import histograms, moved
+from tests.pate.votes import histograms, hockey_stick, moved
 
 GOLDEN = golden("stability")
 
@@ -88,23 +88,6 @@ def test_shapes():
     assert large == (2**53 - 1) // 2
 
 
-def test_bad_small_datasets():
-    def brute_force(**changed):
-        instability.distance_by_brute_force(**{"function": max, "dataset": (0, 1), "values": (0, 1), **changed})
-
-    for changed, message in [
-        ({"function": 3}, "^function must be a function, got 3"),
-        ({"dataset": ()}, "^dataset must hold at least 1 record"),
-        ({"dataset": "ab"}, "^dataset must be a list, tuple or array of records, got 'ab'"),
-        ({"dataset": [0] * 30}, r"^dataset must have few records: 2\^30 datasets are too many, got 30 records"),
-        ({"values": (0,)}, "^values must be at least two different values"),
-        ({"values": (0, 1, 1)}, "^values must be at least two different values"),
-        ({"values": (0, 2)}, "^dataset must hold records that are among values"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            brute_force(**changed)
-
-
 # ---- M_stab ----
 
 
@@ -147,10 +130,6 @@ def test_extreme_arguments_stay_probabilities():
         assert 0 <= p <= 1
         assert p + fail == pytest.approx(1.0, abs=1e-12)
     assert m_stab.fail_probability(800.0, epsilon=1.0, delta=1e-5) == pytest.approx(math.exp(-800) / 2e-5, rel=1e-9)
-    with pytest.raises(ValueError, match=r"^epsilon must keep "):
-        m_stab.stability_threshold(epsilon=5e-324, delta=0.5)
-    with pytest.raises(ValueError, match=r"^epsilon must keep "):
-        m_stab.distance_needed(epsilon=1e-310, delta=0.5, beta=0.1)
 
 
 def law(counts, *, epsilon, delta, distance=None):
@@ -163,10 +142,7 @@ def law(counts, *, epsilon, delta, distance=None):
 
 def exact_delta(laws, pairs, epsilon):
     """The least delta for these pairs: the largest hockey-stick divergence, by summing over outputs."""
-    return max(
-        sum(max(0.0, p - math.exp(epsilon) * laws[other].get(output, 0.0)) for output, p in laws[one].items())
-        for one, other in pairs
-    )
+    return max(hockey_stick(laws[one], laws[other], epsilon) for one, other in pairs)
 
 
 CASES = [(9, 2, 1.0, 0.05), (30, 2, 1.0, 1e-5), (9, 3, 0.5, 0.1), (7, 2, 0.3, 0.9)]

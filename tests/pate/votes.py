@@ -1,6 +1,7 @@
-"""Small ensembles, all of them, and their neighbours."""
+"""Small ensembles, all of them, their neighbours, and how far two laws of outputs are apart."""
 
 import itertools
+import math
 
 
 def histograms(voters, classes):
@@ -18,3 +19,8 @@ def moved(counts):
             other[a] -= 1
             other[b] += 1
             yield tuple(other)
+
+
+def hockey_stick(one, other, epsilon):
+    """The least delta for these two laws in this direction, by summing over outputs: dictionaries of probabilities."""
+    return sum(max(0.0, p - math.exp(epsilon) * other.get(key, 0.0)) for key, p in one.items())

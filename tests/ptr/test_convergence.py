@@ -85,5 +85,3 @@ def test_a_learning_rate_beyond_the_proof_is_refused():
     assert np.isfinite(convergence.distance_bound(1.0, **{**SETTING, "learning_rate": edge * 0.999}, steps=5)).all()
     with pytest.raises(ValueError, match=r"learning_rate must be in \(0, "):
         convergence.distance_bound(1.0, **{**SETTING, "learning_rate": edge * 1.01}, steps=5)
-    with pytest.raises(ValueError, match="trim must be"):
-        convergence.resting_distance(convexity=1.0, bound=2.0, batch=40, trim=20)

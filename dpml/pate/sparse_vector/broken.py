@@ -17,9 +17,6 @@ from dpml import arguments
 from dpml.pate.sparse_vector import _bits
 
 __all__ = [
-    "compared_value_released",
-    "little_query_noise",
-    "no_cutoff",
     "no_query_noise",
     "no_threshold_noise",
     "printed_sparse",
@@ -48,36 +45,6 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     return list(_bits(values, threshold, 0.0, 4.0 / epsilon, 1, rng))
 
 
-def little_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
-    """Return the bits of AboveThreshold with Lap(2/epsilon) on the queries too. BROKEN: 1.5 epsilon.
-
-    The noise of the query that is above must hide a shift of 2: its own change and that of the threshold.
-
-    Raises:
-        ValueError: as `no_threshold_noise`.
-
-    Source: Lyu, Su and Li, "Understanding the sparse vector technique for differential privacy", VLDB 2017.
-    """
-    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
-    return list(_bits(values, threshold, 2.0 / epsilon, 2.0 / epsilon, 1, rng))
-
-
-def no_cutoff(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
-    """Return a bit for every query, with one noisy threshold and no end. BROKEN: each answer above costs.
-
-    m queries that are 1 higher on D' and come out below, then m that are 1 lower and come out above: the loss is about
-    epsilon m/2 at the noise of AboveThreshold (24.2 for m = 50 at epsilon = 1, all answers at the threshold on D).
-
-    Raises:
-        ValueError: as `no_threshold_noise`.
-
-    Source: Lyu, Su and Li, "Understanding the sparse vector technique for differential privacy", VLDB 2017,
-    Algorithm 6.
-    """
-    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
-    return _to_the_end(values, threshold, 2.0 / epsilon, 4.0 / epsilon, rng)
-
-
 def no_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
     """Return a bit for every query, comparing exact answers with one noisy threshold. BROKEN: infinite loss.
 
@@ -90,32 +57,8 @@ def no_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: 
     Algorithm 5.
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
-    return _to_the_end(values, threshold, 2.0 / epsilon, 0.0, rng)
-
-
-def compared_value_released(
-    stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator
-) -> list[float | None]:
-    """Return None for each query below, and for the first above the noisy value that was compared. BROKEN.
-
-    The released value bounds the noisy threshold from above, which then no longer hides the queries below: k of them
-    cost up to k epsilon/4.
-
-    Raises:
-        ValueError: as `no_threshold_noise`.
-
-    Source: Lyu, Su and Li, "Understanding the sparse vector technique for differential privacy", VLDB 2017,
-    Algorithm 3.
-    """
-    values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
     noisy = threshold + float(rng.laplace(scale=2.0 / epsilon))
-    out: list[float | None] = []
-    for value in values:
-        compared = value + float(rng.laplace(scale=4.0 / epsilon))
-        out.append(compared if compared >= noisy else None)
-        if out[-1] is not None:
-            break
-    return out
+    return [value >= noisy for value in values]
 
 
 def printed_sparse(
@@ -146,14 +89,6 @@ def printed_sparse(
     delta = arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
     scale = math.sqrt(-32.0 * cutoff * math.log(delta)) * epsilon
     return list(_bits(values, threshold, scale / 2.0, scale, cutoff, rng))
-
-
-def _to_the_end(
-    values: Iterator[float], threshold: float, threshold_scale: float, query_scale: float, rng: np.random.Generator
-) -> list[bool]:
-    """A bit for every query, with one noisy threshold."""
-    noisy = threshold + float(rng.laplace(scale=threshold_scale))
-    return [value + float(rng.laplace(scale=query_scale)) >= noisy for value in values]
 
 
 def _checked(
