@@ -13,7 +13,7 @@ releasing all their outputs is
 
     \Bigl(\sum_i \varepsilon_i,\ \sum_i \delta_i\Bigr)\text{-differentially private},
 
-also when each mechanism is chosen after seeing the outputs before it.
+also when each mechanism, with fresh randomness, is chosen after seeing the outputs before it.
 
 Theorem (group privacy). If M is $(\varepsilon, \delta)$-differentially private, then for datasets that are s
 neighbouring steps apart it is

@@ -20,9 +20,10 @@ Proof. By Markov's inequality the loss exceeds $\varepsilon$ with probability at
 $e^{\alpha(\lambda) - \lambda\varepsilon}$ under D. Split an event E by whether it does: off that bad event
 $P(M(D) = y) \le e^\varepsilon P(M(D') = y)$.
 
-Subsampled Gaussian. A step adds N(0, sigma^2) to a sum of sensitivity 1 over a Poisson sample, into which each record
-comes with probability q. Neighbours: add/remove one record. With $\mu_0 = N(0, \sigma^2)$, $\mu_1 = N(1, \sigma^2)$
-and $\mu = (1-q)\mu_0 + q\mu_1$ the worst pair is $(\mu, \mu_0)$ in one of its two directions, and
+Subsampled Gaussian. A step adds N(0, sigma^2), independent in each coordinate, to a sum of vectors of length at most 1
+over a fresh Poisson sample, into which each record comes with probability q. Neighbours: add/remove one record. With
+$\mu_0 = N(0, \sigma^2)$, $\mu_1 = N(1, \sigma^2)$ and $\mu = (1-q)\mu_0 + q\mu_1$ the worst pair is $(\mu, \mu_0)$ in
+one of its two directions, and
 
 .. math::
 

@@ -10,9 +10,10 @@ Theorem (Balle and Wang 2018). The least delta for a given epsilon >= 0 is
     \delta(\varepsilon) = \Phi(a) - e^{\varepsilon}\,\Phi(b), \qquad
     a = \frac{1}{2\sigma} - \varepsilon\sigma, \quad b = -\frac{1}{2\sigma} - \varepsilon\sigma.
 
-Proof. The best event is {loss > epsilon} = {y < 1/2 - epsilon sigma^2}, whose probability is $\Phi(a)$ under
-D and $\Phi(b)$ under D'. An answer in many dimensions with L2 sensitivity 1 is no worse: rotate the first axis
-into the direction of the change; the other coordinates then have the same law under D and D'.
+Proof. The best event is {loss > epsilon} = {y < 1/2 - epsilon sigma^2}, whose probability is $\Phi(a)$ under D and
+$\Phi(b)$ under D'. An answer in many dimensions with L2 sensitivity 1 and *independent* noise in each coordinate is no
+worse: rotate the first axis into the direction of the change; the other coordinates then have the same law under D and
+D'. (One noise for all coordinates would cancel in their differences.)
 
 How it is computed in floating point is told in `dpml.mechanisms._gaussian_delta`.
 

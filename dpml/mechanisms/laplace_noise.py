@@ -15,7 +15,7 @@ For the delta: the loss exceeds epsilon < 1/b exactly where y < t = (1 - b epsil
 P(y < t | D) - e^epsilon P(y < t | D') = 1 - e^{-t/b}/2 - e^epsilon e^{(t-1)/b}/2, and both terms are equal.
 
 The result holds for every neighbouring relation for which the sensitivity of the answer is at most 1. For an
-array of answers the sensitivity is that of the whole array in the L1 norm.
+array of answers, each with independent noise, the sensitivity is that of the whole array in the L1 norm.
 """
 
 from __future__ import annotations

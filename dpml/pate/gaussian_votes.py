@@ -1,6 +1,6 @@
 r"""What GNMax and confident GNMax cost: for any votes, and for the votes that were cast.
 
-Gaussian noise of standard deviation $\sigma$ (in votes) goes on each count, and one record moves one vote.
+Independent Gaussian noise of standard deviation $\sigma$ (in votes) goes on each count, and one record moves one vote.
 
 Theorem 1 (any votes). The Rényi divergence of order $\alpha$ of a query is at most $\alpha/\sigma^2$; of the test of
 the largest count with noise $\sigma_1$ it is at most $\alpha/(2\sigma_1^2)$.

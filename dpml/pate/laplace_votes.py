@@ -1,7 +1,7 @@
 r"""What a noisy argmax with Laplace noise costs: for any votes, and for the votes that were cast.
 
-Noise of scale b (in votes) goes on each count, and one record moves one vote. With $\gamma = 1/b$, and the log-moment
-$\alpha(\lambda)$ of `dpml.accounting.moments`:
+Independent noise of scale b (in votes) goes on each count, and one record moves one vote. With $\gamma = 1/b$, and the
+log-moment $\alpha(\lambda)$ of `dpml.accounting.moments`:
 
 Theorem 1 (any votes). A query is $(2\gamma, 0)$-differentially private, and
 $\alpha(\lambda) \le 2\gamma^2 \lambda(\lambda + 1)$.

@@ -26,8 +26,9 @@ mechanisms that are (2/b, 0)-private, the account label by label, is larger: it 
 at once, always. With many labels and b well above 1 that is a factor of about $\sqrt 2$, and up to 2 where k is so
 large that the mean of the loss decides.
 
-k GNMax queries are post-processing of one Gaussian mechanism of sensitivity $\sqrt{2k}$ and standard deviation
-$\sigma$. Confident GNMax is one of sensitivity
+k GNMax queries that were fixed beforehand are post-processing of one Gaussian mechanism of sensitivity $\sqrt{2k}$ and
+standard deviation $\sigma$; queries chosen after earlier labels cost no more (cited: Dong, Roth and Su 2022). Confident
+GNMax is one of sensitivity
 
 .. math::
 

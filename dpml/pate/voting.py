@@ -10,7 +10,8 @@ vote for class j. Three ways to release a label:
     \text{confident GNMax:}\quad & \text{GNMax if } \max_j c_j + N(0, \sigma_1^2) \ge T,
     \text{ and otherwise no answer}
 
-Here `scale`, `sigma` and `threshold` are in votes, not over a sensitivity.
+Here `scale`, `sigma` and `threshold` are in votes, not over a sensitivity, and every noise that is written is drawn
+afresh, independent of all others.
 
 Neighbours. One record lies in one shard, so replacing it changes one teacher, and one vote moves from a class to
 another: *two* counts change by one each. The same holds for a record added or removed, if the shard of a record is

@@ -14,7 +14,8 @@ threshold $B = b \log(1/(2\delta_0))$, which pure Laplace noise exceeds with pro
 
 1. propose tau < R;
 2. test: $\hat\Delta = \Delta(S) + \mathrm{Lap}(b)$;
-3. release $f_2(S) + N(0, \sigma^2\tau^2)$ if $\hat\Delta > B$, else $f_1(S) + N(0, \sigma^2 R^2)$.
+3. release $f_2(S) + N(0, \sigma^2\tau^2)$ if $\hat\Delta > B$, else $f_1(S) + N(0, \sigma^2 R^2)$, with noise that is
+   independent in each coordinate and of the test's.
 
 Neighbours differ by one record added or removed. What is released, noisy margin included, costs at most the worse of
 two cases:

@@ -1,7 +1,8 @@
 r"""Fixed-size samples without replacement, replace-one neighbours: the lecture's own setting, for Gaussian noise.
 
-A step adds N(0, sigma^2) to a sum of m of n vectors of norm at most 1, q = m/n. Replacing a record changes a
-sum that holds it by up to 2, so the mechanism on the sample has profile $\delta_{\sigma/2}$, and on the whole dataset
+A step adds N(0, sigma^2), independent in each coordinate, to a sum of m of n vectors of norm at most 1, q = m/n.
+Replacing a record changes a sum that holds it by up to 2, so the mechanism on the sample has profile
+$\delta_{\sigma/2}$, and on the whole dataset
 
 .. math::
 

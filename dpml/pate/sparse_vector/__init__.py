@@ -8,8 +8,8 @@ that reaches it:
     \hat T = T + \mathrm{Lap}(b_1), \qquad \text{answer above at the first } i \text{ with }
     f_i(D) + \mathrm{Lap}(b_2) \ge \hat T .
 
-Theorem. It is $(1/b_1 + 2/b_2)$-differentially private, however many queries were below, also when each query is chosen
-after seeing the bits before it, under the neighbouring relation of the sensitivity.
+Theorem. With independent noises it is $(1/b_1 + 2/b_2)$-differentially private, however many queries were below,
+also when each query is chosen after seeing the bits before it, under the neighbouring relation of the sensitivity.
 
 Proof. Let the first above be number k; the noises of the first k - 1 queries are held fixed, so that
 $g(D) = \max_{i<k} (f_i(D) + \nu_i)$ is a number, and it changes by at most 1. The output says $\hat T > g(D)$ and
