@@ -349,7 +349,7 @@ def test_refusals_name_what_is_wrong():
     with pytest.raises(ValueError, match=r"^delta must "):
         pld.noise_multiplier(q=0.1, steps=2, epsilon=1.0, delta=0.0)
     with pytest.raises(ValueError, match=r"^sigma must be larger for this delta"):
-        pld.epsilon(q=0.01, sigma=0.041, steps=10, delta=1e-200)
+        fixed_size.epsilon_bounds(q=0.01, sigma=0.1, steps=10, delta=1e-250)
 
 
 def test_a_plan_never_decides_what_is_true():

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpml import numerics
 from dpml.accounting import orders
 from dpml.accounting.pld.contour import placement
 from dpml.accounting.pld.contour.line import Line, line
 from dpml.accounting.pld.contour.placement import Step
 from dpml.accounting.pld.contour.transform import UNIT
-from dpml.accounting.pld.limits import agree, scale
+from dpml.accounting.pld.limits import INTERVAL, agree, scale
 from dpml.accounting.pld.pairs import Array
 
 ACCURACY = 1e-7
@@ -68,14 +69,22 @@ def delta_ends(step: Step, steps: int, epsilon: float) -> Ends | None:
     seen, log_delta, at = view[0], view[2] - 2.0, np.array([epsilon])
     for _ in range(4):
         plan = placement.placement_for(seen, [(steps, epsilon)], log_delta, ACCURACY)
-        found = plan and line(step, np.array([float(steps)]), plan, ACCURACY)
+        count = np.array([float(steps)])
+        found = plan and (
+            line(step, count, plan, ACCURACY) or line(step, count, plan, SHORT, blur_for(1e-4 / plan.lam, plan.lam))
+        )
         if not found:
             return None
         low, high = float(found.log_lower(at)[0]), float(found.log_upper(at)[0][0])
-        if high - low <= 10.0 * ACCURACY:
+        if high - low <= (10.0 * ACCURACY if isinstance(found.below, float) else 1e-3):
             return Ends(math.exp(low) * (1.0 - 1e-14), math.exp(high) * (1.0 + 1e-14), found.lam)
         log_delta = min(log_delta - 2.0, high)
     return None
+
+
+def blur_for(width: float, lam: float) -> float:
+    """The blur that costs about half of `width` in epsilon."""
+    return math.sqrt(0.5 * width / (lam + 1.0))
 
 
 def start(q: float, sigma: float, steps: int, delta: float) -> tuple[float, float] | None:
@@ -118,6 +127,25 @@ def refuted_below(found: Line, log_delta: float, upper: float, close: float) -> 
     return 0.0
 
 
+def closer(found: Line, log_delta: float, low: float, high: float, width: float) -> tuple[float, float]:
+    """The two ends again where delta is so flat or uneven that the quick searches end far from where the line can."""
+
+    def above(value: float) -> float:
+        return min(max(value - log_delta, -700.0), 700.0)
+
+    def excess(epsilon: float) -> float:
+        return above(float(found.log_upper(np.array([epsilon]))[0][0]))
+
+    def excess_below(epsilon: float) -> float:
+        return above(float(found.log_lower(np.array([epsilon]))[0]))
+
+    if low < high and excess(high) <= 0.0:
+        high = numerics.bracket(excess, low=low, high=high, width=width)[1]
+    if low < high:
+        low = numerics.bracket(excess_below, low=low, high=high, width=width)[0]
+    return low, high
+
+
 class Ends(NamedTuple):
     """Two ends of epsilon or of delta, and the tilt that found them."""
 
@@ -129,26 +157,38 @@ class Ends(NamedTuple):
 def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float, tolerance: float) -> Ends | None:
     """Both ends of epsilon at delta, less than `tolerance` apart times `scale` where that is within reach, or None.
 
+    With a blur the ends aim at `INTERVAL`.
+
     `guess` is about an epsilon that holds and `lam` about the tilt of its Chernoff bound. Planned anew while
     epsilon turns out far from the one that the line was made for; where rounding keeps the ends apart, a shorter line
     may bring them closer.
     """
     log_delta = math.log(delta)
-    low, high, last, accuracy = 0.0, math.inf, math.inf, ACCURACY
-    for _ in range(6):
+    low, high, last, accuracy, blur = 0.0, math.inf, math.inf, ACCURACY, 0.0
+    for _ in range(7):
         seen = placement.moments_near(step, lam)
         where = seen and placement.placement_for(seen, [(steps, guess)], log_delta, accuracy)
-        found = where and line(step, np.array([float(steps)]), where, accuracy)
+        found = where and line(step, np.array([float(steps)]), where, accuracy, blur)
         if not (seen and found):
-            break
+            if blur or not seen:
+                break
+            accuracy, tolerance = SHORT, INTERVAL
+            blur = blur_for(INTERVAL * scale(guess), lam)
+            continue
         close = 0.02 * tolerance * scale(guess)
         high = min(high, float(certified_ends(found, log_delta, np.array([guess]), np.array([close]))[0]))
         if math.isinf(high):
             break
         low = max(low, refuted_below(found, log_delta, high, close))
+        if high - low > tolerance * scale(high):
+            low, high = closer(found, log_delta, low, high, close)
         if high - low <= tolerance * scale(high):
             break
-        if high - low > 0.5 * last:
+        if blur:
+            wanted = tolerance * scale(high)
+            far = abs(high - guess) > wanted  # then the tilt was no good, and the width says little
+            blur = blur_for(wanted, lam) if far else blur * max(0.2, min(0.7, math.sqrt(0.5 * wanted / (high - low))))
+        elif high - low > 0.5 * last:
             if accuracy == SHORT:
                 break
             accuracy, last = SHORT, math.inf
@@ -168,7 +208,7 @@ def line_certifies(step: Step, counts: Array, delta: float, epsilons: Array, lam
     certified: NDArray[np.bool_] = np.zeros(len(counts), dtype=np.bool_)
     if log_bound <= log_delta:
         law = step.tilted(step.power(lam), 0.0)
-        rounding = counts * law.error + 16.0 * UNIT * (1.0 + counts * abs(law.log_moment) + lam * epsilons)
+        rounding = counts * law.moment_error + 16.0 * UNIT * (1.0 + counts * abs(law.log_moment) + lam * epsilons)
         constant = float(placement.best_constant(np.array(lam))) * (1.0 - 1e-14)
         certified = counts * law.log_moment - lam * epsilons + constant + rounding <= log_delta
         if certified.all():
@@ -176,7 +216,10 @@ def line_certifies(step: Step, counts: Array, delta: float, epsilons: Array, lam
     left = np.flatnonzero(~certified)
     aims = [(float(counts[i]), float(epsilons[i])) for i in {left[0], left[-1]}]
     plan = placement.placement_for(seen, aims, min(log_bound - 2.0, log_delta), COARSE)
-    found = plan and line(step, counts[left], plan._replace(sides=()), COARSE)  # the aliases may only help
+    plan = plan and plan._replace(sides=())  # the aliases may only help
+    found = plan and (
+        line(step, counts[left], plan, COARSE) or line(step, counts[left], plan, COARSE, blur_for(COARSE / lam, lam))
+    )
     if found:
         certified[left] = found.log_upper(epsilons[left])[0] <= log_delta
     return certified
@@ -218,7 +261,8 @@ def _on_one_line(
     other, most = placement.enough(seen, counts[-1], log_delta)
     aims = [(float(counts[0]), max(0.0, fewest - 2.0 / lam)), (float(counts[-1]), max(0.0, most - 2.0 / other))]
     plan = placement.placement_for(seen, aims, log_delta, _OF_MANY)
-    found = plan and line(removed, counts, plan, _OF_MANY)
+    blur = blur_for(tolerance * scale(aims[0][1]), lam)
+    found = plan and (line(removed, counts, plan, _OF_MANY) or line(removed, counts, plan, SHORT, blur))
     if not found:
         return nothing, lam
     share = np.sqrt(counts) - math.sqrt(counts[0])

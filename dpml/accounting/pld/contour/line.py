@@ -25,8 +25,21 @@ The term j = 0 on the left is delta. The errors, which are added to the upper en
 - Rounding of logarithms, powers, angles and sums: units of u = 2^-53 times the sizes of what is rounded.
 
 How large these are decides whether the two ends are close, never whether they hold. They are not close where the sum
-of the losses has jumps that no step smooths: few steps, or rarely drawn records with little noise. There, or where the
-work would exceed `MOST_WORK`, there is no answer (None), and the lattice of `dpml.accounting.pld.lattice` takes over.
+of the losses has jumps that no step smooths: few steps, or rarely drawn records with little noise. There the line is
+blurred. Add to S an independent normal G of mean $w^2/2$ and variance $w^2$, the loss of one more Gaussian mechanism:
+that can only raise the profile, and makes the terms fall as $e^{-w^2 t^2/2}$,
+
+.. math::
+
+    E\,e^{sG} = e^{w^2 (s^2 + s)/2}, \qquad
+    0 \le E\bigl[(1 - e^{-v - G})_+\bigr] - (1 - e^{-v})_+ \le B(v) = \frac{w}{\sqrt{2\pi}} e^{-v^2/(2w^2) - v/2} .
+
+(With $x = e^{-v}$ the difference is the price of an option out of the money; over $\sqrt x$ it has the derivative
+$e^{-v^2/(2w^2) - w^2/8}/\sqrt{2\pi}$ in w, and the exponential grows with w.) The first inequality makes the blurred
+sum an upper end. The second makes it a lower end once $E\,B(S - \varepsilon)$ is subtracted, whose transform is
+$w^2 e^{w^2/8}$ times that of G: $1/(s(s+1))$ becomes $1/(s(s+1)) - w^2 e^{w^2/8}$. The aliases of B are >= 0 and may
+only help the lower end. The two ends are $w^2 (\lambda + 1)$ apart or so, however many steps there are. Where the work
+would exceed `MOST_WORK` there is no answer (None), and the lattice of `dpml.accounting.pld.lattice` takes over.
 """
 
 from __future__ import annotations
@@ -42,8 +55,9 @@ from dpml.accounting.pld.contour.placement import Placement, Step
 from dpml.accounting.pld.contour.transform import UNIT, Tilted
 from dpml.accounting.pld.pairs import Array
 
-MOST_WORK = 8_000_000
-"""Nodes of the line times nodes of the quadrature; more would take longer than the lattice."""
+MOST_WORK = 8_000_000, 300_000_000
+"""Nodes of the line times nodes of the quadrature, without a blur and with one: about a hundredth of a second, and
+half a second."""
 
 _COUNTS = np.unique(np.ceil(np.geomspace(2.0, 20_000.0, 56)))
 
@@ -59,6 +73,7 @@ class Line(NamedTuple):
     slack: Array  # error of K and of the exponent at epsilon = 0
     frequencies: Array
     coefficients: NDArray[np.complex128]
+    below: NDArray[np.complex128] | float  # what turns them into those of the lower end
     centre: Array  # T m
     error: Array
     angle_error: Array  # more of it, per unit of |centre| + epsilon
@@ -74,7 +89,7 @@ class Line(NamedTuple):
 
     def log_lower(self, epsilon: Array) -> Array:
         """log of a lower bound of delta at epsilon."""
-        value = self._turned(epsilon).real.sum(axis=1)
+        value = (self._turned(epsilon) * self.below).real.sum(axis=1)
         value -= self.error + self.angle_error * (np.abs(self.centre) + epsilon)
         value -= sum(np.exp(np.minimum(a + b * epsilon, 700.0)) for a, b in self.aliases)
         return self._log(value, epsilon, -1.0)
@@ -91,8 +106,8 @@ class Line(NamedTuple):
         return np.where(value > 1e-300, found, sign * math.inf)
 
 
-def line(step: Step, steps: Array, plan: Placement, accuracy: float) -> Line | None:
-    """The line of a plan for increasing numbers of steps, cut off at about `accuracy` of delta.
+def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float = 0.0) -> Line | None:
+    """The line of a plan for increasing numbers of steps, cut off at about `accuracy` of delta, with blur w.
 
     None where that would take too long.
     """
@@ -101,8 +116,10 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float) -> Line | N
     under = transform.layers(step.tilted(power, 0.0), step.q, step.sigma, power)
     wanted = plan.log_value + math.log(0.3 * accuracy)
     for counts in np.split(_COUNTS, [16, 32]):
-        log_decay = np.log1p(-transform.deficit(under, (counts + 1.0) * eta))
-        log_rest = np.log(np.minimum(1.0 / (counts * eta), math.pi / (2.0 * lam)) / math.pi)
+        t = counts * eta
+        log_decay = np.log1p(-transform.deficit(under, t + eta))
+        rest = np.minimum(1.0 / t, math.pi / (2.0 * lam)) + (1.01 / t if blur else 0.0)
+        log_rest = np.log(rest / math.pi) - 0.5 * (blur * t) ** 2
         fine = steps[0] * log_decay + log_rest <= wanted
         if fine[-1]:
             break
@@ -111,40 +128,56 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float) -> Line | N
     at = int(np.argmax(fine))
     count, tails = int(counts[at]), np.exp(steps * log_decay[at] + log_rest[at])
     top = count * eta
-    if (count + 1) * (step.node_count(power, top) + len(steps)) > MOST_WORK:
+    if (count + 1) * (step.node_count(power, top) + len(steps)) > MOST_WORK[blur > 0.0]:
         return None
     law = step.tilted(power, top)
     k: Array = np.arange(count + 1, dtype=np.float64)
-    z, frequencies = transform.characteristic(law, eta, count), eta * k
+    moved, frequencies = transform.characteristic(law, eta, count), eta * k
     if step.sign < 0.0:
-        z = z.conj()
-    each = law.error + 8.0 * UNIT * k
-    z[z == 0.0] = 1e-300  # so that it has a logarithm
-    logs, log_size = np.log(z), np.log(np.abs(z) + each)
+        moved = moved.conj()
+    logs, each = log1p(moved), law.error(frequencies, k)
+    log_size = logs.real + np.log1p(each * np.exp(-logs.real))
     s = lam + 1j * frequencies
-    weight = (2.0 / length) / (s * (s + 1.0))
+    whole: NDArray[np.complex128] = s * (s + 1.0)
+    bump = blur * blur * math.exp(blur * blur / 8.0)
+    weight = (2.0 / length) * np.exp(-0.5 * (blur * frequencies) ** 2) / whole
     weight[0] *= 0.5
     coefficients = np.exp(np.multiply.outer(steps, logs))
     coefficients *= weight
+    sizes = np.abs(weight) * (1.0 + bump * np.abs(whole))
     power_error = np.exp(np.multiply.outer(steps, log_size))
-    wrong = steps * (power_error @ (np.abs(weight) * (each / np.exp(log_size) + 8.0 * UNIT * np.abs(logs))))
-    wrong += 32.0 * UNIT * (power_error @ np.abs(weight))
-    total = np.abs(coefficients).sum(axis=1)
-    centre, log_total = steps * (law.mean * step.sign), steps * law.log_moment
+    wrong = steps * (power_error @ (sizes * (each / np.exp(log_size) + 16.0 * UNIT * np.abs(logs))))
+    wrong += 32.0 * UNIT * (power_error @ sizes)
+    total = power_error @ sizes
+    centre = steps * (law.mean * step.sign) + blur * blur * (lam + 0.5)
+    log_total = steps * law.log_moment + 0.5 * blur * blur * lam * (lam + 1.0)
     error: Array = (tails + wrong) * (1.0 + 1e-9) + UNIT * (16.0 + 2.0 * count) * total
-    slack = steps * law.error + 16.0 * UNIT * (1.0 + np.abs(log_total))
-    sides = tuple(_alias(step, steps, law, lam, float(plan.lams[i]), length) for i in plan.sides)
-    return Line(lam, log_total, slack, frequencies, coefficients, centre, error, 4.0 * UNIT * top * total, sides)
+    slack = steps * law.moment_error + 16.0 * UNIT * (1.0 + np.abs(log_total))
+    sides = tuple(_alias(step, steps, law, lam, float(plan.lams[i]), length, blur) for i in plan.sides)
+    below: NDArray[np.complex128] | float = 1.0 - bump * whole if blur else 1.0
+    angle_error = 4.0 * UNIT * top * total
+    return Line(lam, log_total, slack, frequencies, coefficients, below, centre, error, angle_error, sides)
 
 
-def _alias(step: Step, steps: Array, law: Tilted, lam: float, mu: float, length: float) -> tuple[Array, float]:
+def log1p(x: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """log(1 + x), to a relative 16 units where x is small; a finite number at x = -1."""
+    near = 0.5 * np.log1p(np.maximum(2.0 * x.real + (x.real * x.real + x.imag * x.imag), -0.9))
+    far = np.log(np.maximum(np.abs(1.0 + x), 1e-300))
+    found: NDArray[np.complex128] = np.where(np.abs(x) < 0.5, near, far) + 1j * np.arctan2(x.imag, 1.0 + x.real)
+    return found
+
+
+def _alias(
+    step: Step, steps: Array, law: Tilted, lam: float, mu: float, length: float, blur: float
+) -> tuple[Array, float]:
     """The aliases on the side of mu, in units of e^{K - lam epsilon}, are below e^{a + b epsilon}: a and b."""
     log_moment, error = 0.0, 0.0
     if mu > 0.0:
         other = step.tilted(step.power(mu), 0.0)
-        log_moment, error = other.log_moment, other.error
-    spare = 1e-6 + steps * (error + law.error + 8.0 * UNIT * (abs(log_moment) + abs(law.log_moment)))
+        log_moment, error = other.log_moment, other.moment_error
+    spare = 1e-6 + steps * (error + law.moment_error + 8.0 * UNIT * (abs(log_moment) + abs(law.log_moment)))
     gap = abs(mu - lam) * length
     log_sum = -gap - math.log(-math.expm1(-gap))
     constant = float(placement.best_constant(np.array(mu)))
+    constant += 0.5 * blur * blur * (mu * (mu + 1.0) - lam * (lam + 1.0))
     return steps * (log_moment - law.log_moment) + constant + log_sum + spare, lam - mu

@@ -75,7 +75,7 @@ def moments_near(step: Step, lam: float) -> Moments | None:
     least, largest = float(powers.min()), float(powers.max())
     width = transform.step_for(step.sigma, least, 0.0)
     reach = (largest - least) / step.sigma + 2.0 * transform.TAIL
-    if reach / step.sigma > 650.0 or reach / width * len(lams) > _WORK:
+    if reach / width * len(lams) > _WORK:
         return None
     at = transform.grid(step.q, step.sigma, least, largest, width)
     moments = transform.grid_moments(at, powers)
@@ -105,7 +105,7 @@ def centred(
     `enough` is asked where no epsilon is given, for delta. With both, any tilt will do that shows delta at epsilon.
     None where a look is out of reach.
     """
-    for _ in range(12):
+    for _ in range(30):
         seen = moments_near(step, lam)
         if seen is None:
             break

@@ -25,8 +25,17 @@ Grid left out. Beyond the last node the logarithm of the integrand has a slope o
 (mirrored at the other end: $-y + \min(c,0)/\sigma$), so the terms beyond are below a geometric series; nodes of tiny
 mass inside the range are left out too, and their mass is counted.
 
-Rounding. u = 2^-53; functions of NumPy are taken to be within 2u. A relative error of each mass, made of the terms in
-`tilted`, is averaged with the masses; sums of n terms are within n u of the sum of moduli in any order.
+Rounding. u = 2^-53; functions of NumPy are taken to be within 2u; sums of n terms are within n u of the sum of moduli
+in any order. Rare records in many steps need $T \log \varphi$ and $T \log F(c)$ with small *absolute* errors, where
+$\varphi$ and F(c) hardly differ from 1. So only the differences are summed. With b = 1 (record removed) or 0 (added),
+p = c - b and masses $m_j$ prop. to $r^c$, from $\mathbb E\,r^b = 1$,
+
+.. math::
+
+    F(c) - 1 = \sum_j m'_j\,(e^{p \ell_j} - 1), \qquad
+    \varphi(t) - 1 = \sum_j m_j\,(e^{it\ell_j} - 1), \qquad m'_j \propto r^b,
+
+in which every term, with its error, is as small as the part of the law that the term stands for.
 
 Decay. For all $|t| \ge \tau$ at once: let step functions lie under the density of l. A step function with one peak is
 a mixture of uniform laws on its level sets, and that on an interval of width w contributes $|\mathrm{sinc}(tw/2)|$.
@@ -78,18 +87,27 @@ class Grid(NamedTuple):
 
 
 class Tilted(NamedTuple):
-    """The law of log r - mean under masses prop. to r^c; `error` of phi up to the frequency asked for.
+    """The law of log r - mean under masses prop. to r^c.
 
-    The same number bounds the relative error of F(c), whose logarithm is `log_moment`.
+    `log_moment` is log F(c), `moment_error` bounds the relative error of F(c).
     """
 
     log_moment: float
+    moment_error: float
     mean: float
     masses: Array
     losses: Array
-    error: float
+    errors: tuple[float, float]
+    turns: tuple[float, float]
     low: float  # y of the first and the last mass
     high: float
+
+    def error(self, t: float | Array, turns: float | Array) -> float | Array:
+        r"""Bound of the error of phi at frequencies up to the one asked for, each the product of so many turns.
+
+        From $|e^{it\ell} - 1| \le \min(t |\ell|, 2)$, affine in t.
+        """
+        return (self.errors[0] + self.turns[0] * turns) + (self.errors[1] + self.turns[1] * turns) * t
 
 
 class Layers(NamedTuple):
@@ -125,8 +143,16 @@ def grid(q: float, sigma: float, least: float, largest: float, step: float) -> G
     """Grid for all powers c from `least` to `largest`."""
     low, high = min(least, 0.0) / sigma - TAIL, max(largest, 0.0) / sigma + TAIL
     y: Array = np.asarray(np.arange(math.floor(low / step), math.ceil(high / step) + 1) * step, dtype=np.float64)
-    loss: Array = np.log1p(q * np.expm1((y - 0.5 / sigma) / sigma))
+    loss = _loss((y - 0.5 / sigma) / sigma, q)
     return Grid(y, loss, math.log(step / math.sqrt(2.0 * math.pi)) - 0.5 * y * y, step, q, sigma)
+
+
+def _loss(w: Array, q: float) -> Array:
+    """log(1 + q (e^w - 1)) at increasing w."""
+    if w[-1] < 700.0:
+        return np.asarray(np.log1p(q * np.expm1(w)), dtype=np.float64)
+    near = np.log1p(q * np.expm1(np.minimum(w, 700.0)))
+    return np.where(w < 700.0, near, w + math.log(q))
 
 
 def grid_moments(at: Grid, powers: Array) -> Array:
@@ -147,49 +173,69 @@ def tilted(at: Grid, power: float, t: float) -> Tilted:
     kept = np.flatnonzero(exponents > _DROPPED)
     keep = slice(int(kept[0]), int(kept[-1]) + 1)
     masses = np.exp(exponents)
-    total = float(masses.sum())
+    total, count = float(masses.sum()), 128.0 + 8.0 * len(at.y)
     ends = np.array([at.y[-1] - max(power, 0.0) / at.sigma, min(power, 0.0) / at.sigma - at.y[0]])
     beyond = float((masses[[-1, 0]] / np.expm1(at.step * ends)).sum())
     omitted = (float(masses[: keep.start].sum() + masses[keep.stop :].sum()) + beyond) / total
-    y, losses, masses = at.y[keep], at.loss[keep], masses[keep] / total
-    mean = float((masses * losses).sum())
-    # an error of a node, of its quotient by sigma, and of q expm1(.), as an error of the loss
-    share = np.minimum(1.0, at.q / (1.0 - at.q) * np.exp(np.minimum((y - 0.5 / at.sigma) / at.sigma, 700.0)))
-    size = np.abs(losses)
-    loss_error = 6.0 / (1.0 - at.q) * size + 4.0 * share * (np.abs(y) + 0.5 / at.sigma) / at.sigma
-    each = (abs(power) + t) * loss_error + 4.0 * (abs(power) * size + 0.5 * y * y) + 2.0 * t * np.abs(losses - mean)
-    rounding = UNIT * (64.0 + 4.0 * len(at.y) + 2.0 * float((masses * each).sum()))
-    error = rounding + 2.1 * (quadrature_error(at.sigma, power, t, at.step) + omitted)
-    return Tilted(peak + math.log(total), mean, masses, losses - mean, error, float(y[0]), float(y[-1]))
+    cut = quadrature_error(at.sigma, power, t, at.step) + omitted
+    masses /= total
+    # an error of a node, of its quotient by sigma, and of q expm1(.), as an error of the loss; then that of a mass
+    share = np.minimum(1.0, at.q / (1.0 - at.q) * np.exp(np.minimum((at.y - 0.5 / at.sigma) / at.sigma, 700.0)))
+    size = np.abs(at.loss)
+    loss_error = 6.0 / (1.0 - at.q) * size + 4.0 * share * (np.abs(at.y) + 0.5 / at.sigma) / at.sigma
+    each = abs(power) * (loss_error + 4.0 * size) + 2.0 * at.y * at.y
+    log_moment, moment_error = peak + math.log(total), count + float((masses * each).sum())
+    plain = 1.0 if power > 0.0 else 0.0
+    gain = (power - plain) * at.loss
+    if np.abs(gain[[0, -1]]).max() < 600.0:
+        gains = np.exp(plain * at.loss + at.log_weight) * np.expm1(gain)
+        log_moment = math.log1p(float(gains.sum()))
+        sizes = np.abs(gains) * math.exp(-log_moment)
+        moment_error = float((sizes * (count + each)).sum() + abs(power) * (masses * loss_error).sum())
+    masses, loss_error, each = masses[keep], loss_error[keep], each[keep]
+    mean = float((masses * at.loss[keep]).sum())
+    losses = at.loss[keep] - mean
+    size, each = np.abs(losses), each + (count + float((masses * each).sum()))
+    turning = t * size > 2.0
+    often, seldom = np.where(turning, 0.0, masses * size), np.where(turning, 2.0 * masses, 0.0)
+    moving = float((often * each).sum() + (masses * (loss_error + 3.0 * size)).sum())
+    errors = UNIT * float((seldom * each).sum()) + 4.2 * cut, UNIT * moving
+    turns = 24.0 * UNIT * float(seldom.sum()), 24.0 * UNIT * float(often.sum())
+    moment_error = 2.0 * UNIT * moment_error + 2.1 * cut
+    span = float(at.y[keep.start]), float(at.y[keep.stop - 1])
+    return Tilted(log_moment, moment_error, mean, masses, losses, errors, turns, *span)
 
 
 def characteristic(law: Tilted, eta: float, count: int) -> NDArray[np.complex128]:
-    """E e^{i k eta (l - mean)} for k = 0, ..., count: k = rows * i + j, as products of two matrices.
+    """E e^{i k eta (l - mean)} - 1 for k = 0, ..., count: k = rows * i + j, as products of two matrices.
 
-    As real products, some nodes at a time: so little that BLAS starts no threads, which cost more than they give here.
+    With turns less one, d, since $e^{a+b} - 1 = d_a d_b + d_a + d_b$. As real products, some nodes at a time: so little
+    that BLAS starts no threads, which cost more than they give here.
     """
     rows = max(1, math.isqrt(count + 1))
     far_rows = -(-(count + 1) // rows)
-    few = max(8, 90_000 // (rows * far_rows))
-    total = np.zeros((2 * far_rows, 2 * rows))
+    few = max(8, 90_000 // (rows * far_rows)) if len(law.masses) * count < 10_000_000 else 4096
+    total, beside = np.zeros((2 * far_rows, 2 * rows)), np.zeros((far_rows, rows), dtype=complex)
     for first in range(0, len(law.masses), few):
         masses = law.masses[first : first + few]
-        turn = np.exp(1j * eta * law.losses[first : first + few])
-        near = _powers(masses.astype(complex), turn, rows)
-        far = _powers(np.ones(len(turn), dtype=complex), near[-1] * turn / masses, far_rows)
+        one = np.expm1(1j * eta * law.losses[first : first + few])
+        near = _turns(one, rows + 1)
+        far = _turns(near[-1], far_rows)
+        near = near[:-1] * masses
+        beside += np.add.outer(far @ masses, near.sum(axis=1))
         total += np.concatenate([far.real, far.imag]) @ np.concatenate([near.real, near.imag]).T
-    found = (total[:far_rows, :rows] - total[far_rows:, rows:]) + 1j * (
-        total[:far_rows, rows:] + total[far_rows:, :rows]
-    )
-    return found.reshape(-1)[: count + 1]
+    beside += total[:far_rows, :rows] - total[far_rows:, rows:]
+    beside += 1j * (total[:far_rows, rows:] + total[far_rows:, :rows])
+    return beside.reshape(-1)[: count + 1]
 
 
-def _powers(first: NDArray[np.complex128], factor: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
-    """first * factor^k in row k."""
-    found = np.empty((count, len(first)), dtype=complex)
-    found[0] = first
+def _turns(one: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """(1 + one)^k - 1 in row k."""
+    found = np.zeros((count, len(one)), dtype=complex)
+    turn = 1.0 + one
     for k in range(1, count):
-        np.multiply(found[k - 1], factor, out=found[k])
+        np.multiply(found[k - 1], turn, out=found[k])
+        found[k] += one
     return found
 
 
@@ -197,7 +243,7 @@ def layers(law: Tilted, q: float, sigma: float, power: float) -> Layers:
     """Uniform laws under the density of l: the level sets of a step function with one peak."""
     y = np.linspace(law.low, law.high, _CELLS + 1)
     w = (y - 0.5 / sigma) / sigma
-    loss = np.log1p(q * np.expm1(w))
+    loss = _loss(w, q)
     log_share = math.log(q) + w - loss
     share = np.exp(np.minimum(log_share, 0.0))
     constant = math.log(sigma / math.sqrt(2.0 * math.pi)) - law.log_moment
