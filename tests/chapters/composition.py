@@ -33,6 +33,10 @@ def cell_05(says, mean, spread, ends, truth, k, epsilon):
     assert math.log10(truth**k) == pytest.approx(-28, abs=0.05)
 
 
+def cell_06(says, tail):
+    says({"2.2 %": tail})
+
+
 def cell_09(says):
     says({"4.3": total(0.1), "43": total(0.1) / 0.1, "80": total(1.0), "46": 100 * math.tanh(0.5)})
 

@@ -47,6 +47,10 @@ def cell_21(says, true_delta, true_epsilon, needed):
     assert "gaussian_sigma" in str(refusal.value) and "20" in str(refusal.value)
 
 
+def cell_47(says, truth):
+    says({"0.73": truth, "0.27": 1 - truth})
+
+
 def cell_24(says, p, local, central, local_error, central_error):
     assert (p, local_error, central_error) == pytest.approx((0.731, 0.0096, 0.00014), rel=0.02)
     says({"68": local_error / central_error})
