@@ -59,6 +59,14 @@ def held(gradients: dict[str, Tensor]) -> Part:
     return Part(squares, contract, next(iter(flat.values())).dtype)
 
 
+def _beside(kept: dict[str, Tensor], part: Part) -> Part:
+    """A part together with gradients of the same layer that are kept in memory, if there are such."""
+    if not kept:
+        return part
+    small = held(kept)
+    return Part(part.squares + small.squares, lambda w: {**part.contract(w), **small.contract(w)}, part.dtype)
+
+
 def _squares(rows: Tensor) -> Tensor:
     """Return the squared norm of each row, in float64; long rows in pieces, since one float32 sum would lose digits."""
     width = rows.shape[1]
@@ -109,14 +117,11 @@ def _linear_rows(a: Tensor, g: Tensor, weight: bool, bias: bool) -> Part:
         return held(kept)
     if 2 * rows * rows > inputs * outputs:  # then the gradients take less memory than a and g do
         return held({"weight": torch.bmm(g.mT, a), **kept})
-    squares = _gram(a, g, len(a))
-    small = held(kept) if kept else None
 
     def contract(w: Tensor) -> dict[str, Tensor]:
-        sums = {"weight": (w[:, None, None] * g).flatten(0, 1).T @ a.flatten(0, 1)}
-        return {**sums, **small.contract(w)} if small else sums
+        return {"weight": (w[:, None, None] * g).flatten(0, 1).T @ a.flatten(0, 1)}
 
-    return Part(squares + small.squares if small else squares, contract, g.dtype)
+    return _beside(kept, Part(_gram(a, g, len(a)), contract, g.dtype))
 
 
 def convolution(layer: nn.Conv1d | nn.Conv2d, a: Tensor, g: Tensor) -> Part:
@@ -125,10 +130,8 @@ def convolution(layer: nn.Conv1d | nn.Conv2d, a: Tensor, g: Tensor) -> Part:
     kept = {"bias": g.flatten(2).sum(2)} if bias else {}
     if not weight:
         return held(kept)
-    small = held(kept) if kept else None
     unfold, columns = _patches_of(layer, a, tuple(g.shape[2:]))
-    batch, groups, positions = len(g), layer.groups, g[0, 0].numel()
-    outputs = g.shape[1] // groups
+    batch, groups, positions, outputs = len(g), layer.groups, g[0, 0].numel(), g.shape[1] // layer.groups
     flat = g.reshape(batch * groups, outputs, positions)
     step = _examples_at_a_time(a.device.type, columns * groups * positions)
     pieces = [(s, min(s + step, batch)) for s in range(0, batch, step)]
@@ -157,9 +160,9 @@ def convolution(layer: nn.Conv1d | nn.Conv2d, a: Tensor, g: Tensor) -> Part:
     def contract(w: Tensor) -> dict[str, Tensor]:
         last_to_first = summed(w).view(groups * outputs, *layer.kernel_size[::-1], -1)
         total = last_to_first.permute(0, *range(g.dim() - 1, 0, -1)).contiguous()
-        return {"weight": total, **(small.contract(w) if small else {})}
+        return {"weight": total}
 
-    return Part(squares + small.squares if small else squares, contract, g.dtype)
+    return _beside(kept, Part(squares, contract, g.dtype))
 
 
 def _examples_at_a_time(device: str, numbers: int) -> int:
@@ -208,8 +211,7 @@ def _patches_of(
             (n, groups, rows, width, high, channels),
             (width * height * of_place, channels, down * of_place, height * of_place, down_in * of_place, 1),
         ).contiguous()
-        of_column = high * channels
-        of_row = width * of_column
+        of_column, of_row = high * channels, width * high * channels
         patches = strips.as_strided(
             (n * groups, rows, across, wide, of_column),
             (rows * of_row, of_row, right * of_column, right_in * of_column, 1),

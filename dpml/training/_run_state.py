@@ -7,15 +7,15 @@ import hashlib
 import os
 import signal
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 
-__all__ = ["Deferred", "Randomness", "fingerprint", "global_state", "kept_global_state", "load", "new_seed", "save"]
-__all__ += ["set_global_state"]
+__all__ = ["Deferred", "Randomness", "checkpoint_path", "fingerprint", "global_state", "kept_global_state", "load"]
+__all__ += ["new_seed", "save", "set_global_state", "settings"]
 
 State = dict[str, torch.Tensor]
 
@@ -115,6 +115,45 @@ class Deferred:
 # ---- the disk: written whole or not at all, and continued only under the same settings and data ----
 
 VERSION = 2
+
+
+def checkpoint_path(checkpoint: Any) -> Path | None:
+    """The path of a file that a run may write, or None.
+
+    Raises:
+        ValueError: if it is none, or its folder does not exist.
+    """
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise ValueError(f"checkpoint must be None or the path of a file, got {type(checkpoint).__name__}")
+    path = Path(checkpoint)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ValueError(f"checkpoint must be the path of a file in an existing folder, got {str(path)!r}")
+    return path
+
+
+def settings(
+    mechanism: Any,
+    sampling: Any,
+    delta: float,
+    optimizer: torch.optim.Optimizer,
+    parameters: Mapping[str, torch.Tensor],
+    device: Any,
+    *data: Any,
+) -> dict[str, Any]:
+    """What a run that continues another must have in common with it."""
+    rates = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+    return {
+        "mechanism": mechanism.name,
+        **dict(mechanism.settings),
+        "delta": delta,
+        "sampling": repr(sampling),
+        "optimizer": f"{type(optimizer).__name__} {rates}",
+        "parameters": str({name: tuple(parameter.shape) for name, parameter in parameters.items()}),
+        "device": device.type,
+        "data": fingerprint(*data),
+    }
 
 
 def fingerprint(*tensors: torch.Tensor) -> str:

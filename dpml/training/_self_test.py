@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dpml.training import _engine, _run_state
+from dpml.training import _checks, _engine, _run_state
 
-__all__ = ["compare"]
+__all__ = ["again", "compare"]
 
 _LOWER = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -44,6 +44,23 @@ def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Te
         found = _finding(model, plan, loss_fn, x, y, move=move, tolerance=5e-2 if lower else 3e-3)
     if found:
         raise ValueError(found)
+
+
+def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, ids: Tensor, step: int) -> None:
+    """Compare on a few examples of the batch `ids` that differ: a gate in the model may have opened meanwhile.
+
+    Raises:
+        ValueError: as `compare`, with a note on what was said before.
+    """
+    if len(ids) > 1:
+        few = ids[_checks.differing(x[ids.to(x.device)], y[ids.to(y.device)], count=8)]
+        plan = _engine.plan_of(model)
+        device = next(iter(plan.parameters.values())).device
+        try:
+            compare(model, plan, loss_fn, x[few.to(x.device)].to(device), y[few.to(y.device)].to(device), move=0.01)
+        except ValueError as error:
+            error.add_note(f"Found after step {step}: what an epsilon says of the steps before may be false.")
+            raise
 
 
 def _finding(

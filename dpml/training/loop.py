@@ -27,7 +27,6 @@ all of it, and then nothing is private. Fixed seeds are for the classroom. For a
 from __future__ import annotations
 
 import bisect
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,7 @@ from tqdm.auto import tqdm
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.training import _checks, _engine, _run_state, _self_test
+from dpml.training import _checks, _run_state, _self_test
 from dpml.training._checks import LossFunction
 from dpml.training.mechanism import Batch, Mechanism
 from dpml.training.models import accuracy
@@ -132,7 +131,7 @@ def train(
         if not isinstance(test, tuple | list) or len(test) != 2:
             raise ValueError(f"test must be None or a pair of tensors (x, y), got {type(test).__name__}")
         _checks.examples(*test, names=("test", "test"))
-    path = _path(checkpoint)
+    path = _run_state.checkpoint_path(checkpoint)
     if corrupt is not None and (path is not None or not callable(corrupt)):
         raise ValueError(f"corrupt must be a function, and None with a checkpoint, got {type(corrupt).__name__}")
     with _run_state.kept_global_state(device):
@@ -143,21 +142,9 @@ def train(
                 _checks.classified(model(some_test[0]), some_test[1], name="test")
         self_test(model, loss_fn, *some)
         training = _Training(
-            model, loss_fn, x, y, parameters, mechanism, sampling, steps, optimizer, delta, device,
-            micro_batch, every, test, path, corrupt,
-        )  # fmt: skip
+            model, loss_fn, x, y, mechanism, sampling, steps, optimizer, delta, micro_batch, every, test, path, corrupt
+        )
         return training.run(generator)
-
-
-def _path(checkpoint: Any) -> Path | None:
-    if checkpoint is None:
-        return None
-    if not isinstance(checkpoint, str | os.PathLike):
-        raise ValueError(f"checkpoint must be None or the path of a file, got {type(checkpoint).__name__}")
-    path = Path(checkpoint)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ValueError(f"checkpoint must be the path of a file in an existing folder, got {str(path)!r}")
-    return path
 
 
 @dataclass(eq=False)
@@ -168,13 +155,11 @@ class _Training:
     loss_fn: LossFunction
     x: Tensor
     y: Tensor
-    parameters: dict[str, torch.nn.Parameter]
     mechanism: Mechanism
     sampling: Any
     steps: int
     optimizer: torch.optim.Optimizer
     delta: float
-    device: torch.device
     micro_batch: int | None
     every: int
     test: tuple[Tensor, Tensor] | None
@@ -182,6 +167,8 @@ class _Training:
     corrupt: Corrupt | None
 
     def __post_init__(self) -> None:
+        self.parameters = _checks.trained_parameters(self.model)
+        self.device = _checks.one_device(self.parameters)
         self.done, self.updating = 0, False
         self.state = self.mechanism.start(self.sampling, len(self.x))
         self.recorder = Recorder()
@@ -232,7 +219,7 @@ class _Training:
 
     def run(self, generator: torch.Generator) -> Run:
         """All steps that are left, the points of the trace, and the checkpoints."""
-        self.settings = self._all_settings()
+        self.settings = {} if self.path is None else self._settings()
         loaded = _run_state.load(self.path, self.settings) if self.path else None
         if loaded and loaded.get("done", 0) > self.steps:
             raise ValueError(f"steps must be at least the {loaded['done']} of the checkpoint, got {self.steps}")
@@ -260,7 +247,7 @@ class _Training:
                     if self.done % CUDA_CHECK == 0:
                         self._look()
                     if self.done >= FIRST_RETEST and self.done.bit_count() == 1:
-                        self._test_again()
+                        _self_test.again(self.model, self.loss_fn, self.x, self.y, ids=self.last_ids, step=self.done)
             except KeyboardInterrupt as error:
                 if self.updating:
                     error.add_note(f"The model is half-way through step {self.done + 1}. {self._rest()}")
@@ -279,18 +266,6 @@ class _Training:
         """Stop if something was not finite since the last look."""
         if int(self.bad_step) > 0:
             raise self._diverged(int(self.bad_step))
-
-    def _test_again(self) -> None:
-        """The self-test on a few examples of the last batch that differ: a gate in the model may have opened."""
-        ids = self.last_ids
-        if len(ids) > 1:
-            few = ids[_checks.differing(self.x[ids.to(self.x.device)], self.y[ids.to(self.y.device)], count=8)]
-            some_x, some_y = (values[few.to(values.device)].to(self.device) for values in (self.x, self.y))
-            try:
-                _self_test.compare(self.model, _engine.plan_of(self.model), self.loss_fn, some_x, some_y, move=0.01)
-            except ValueError as error:
-                error.add_note(f"Found after step {self.done}: what an epsilon says of the steps before may be false.")
-                raise
 
     def _point(self) -> None:
         if self.done == self.steps and not all(bool(p.isfinite().all()) for p in self.parameters.values()):
@@ -346,21 +321,10 @@ class _Training:
 
     # ---- the disk ----
 
-    def _all_settings(self) -> dict[str, Any]:
-        if self.path is None:
-            return {}
-        groups = self.optimizer.param_groups
-        rates = [{key: value for key, value in group.items() if key != "params"} for group in groups]
-        return {
-            "mechanism": self.mechanism.name,
-            **dict(self.mechanism.settings),
-            "delta": self.delta,
-            "sampling": repr(self.sampling),
-            "optimizer": f"{type(self.optimizer).__name__} {rates}",
-            "parameters": str({name: tuple(parameter.shape) for name, parameter in self.parameters.items()}),
-            "device": self.device.type,
-            "data": _run_state.fingerprint(self.x, self.y),
-        }
+    def _settings(self) -> dict[str, Any]:
+        return _run_state.settings(
+            self.mechanism, self.sampling, self.delta, self.optimizer, self.parameters, self.device, self.x, self.y
+        )
 
     def _save(self) -> None:
         if self.path is None:

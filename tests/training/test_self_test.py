@@ -140,6 +140,14 @@ def test_everything_is_put_back():
     assert all(torch.equal(value, copy) and value.dtype == copy.dtype for value, copy in state.values())
     assert bool((model[0].weight.grad == 1.0).all()) and modes == [layer.training for layer in model]
     assert torch.equal(torch.get_rng_state(), numbers)
+    model[2].train()
+    with pytest.raises(ValueError, match="BatchNorm1d"):
+        self_test(model, cross_entropy, X, Y)
+    counting = with_layer(lambda x, layer: x + layer.seen.add_(1.0))
+    counting[0].register_buffer("seen", torch.zeros(6))
+    with pytest.raises(ValueError, match=r"buffers.*'0\.seen' changed"):
+        self_test(counting, cross_entropy, X, Y)
+    assert not counting[0].seen.any()
 
 
 class SinglePrecision(torch.autograd.Function):
@@ -219,7 +227,10 @@ def test_the_plain_version_serves_every_model(model, dtype):
 
 @pytest.mark.parametrize("model", [tied, Cell])
 def test_the_message_that_sends_there(model):
-    with pytest.raises(ValueError, match="per_example_gradients serves such a model"):
+    words = (
+        r"('0.weight' and '2.weight' sharing|'cell' .GRUCell., which was called 3 times).*per_example_gradients serves"
+    )
+    with pytest.raises(ValueError, match=words):
         PerExample(model(), cross_entropy, X, Y)
 
 
