@@ -168,6 +168,22 @@ def called_once(f: Callable[..., Any], setting: Setting, *, name: str, nothing: 
     return came.value
 
 
+def watched(f: Callable[..., Any], *, name: str) -> Callable[..., Any]:
+    """The function with a verdict where a call changes its arguments or returns nothing; its errors stay errors."""
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        came = attempt(f, args, kwargs)
+        if came.error is not None:
+            raise came.error
+        _refuse(came.value, None, f, named(f, args, kwargs), name=name, nothing=False)
+        if came.changed:
+            raise NotYet(f"{name} changes the {came.changed} that it is given: work on a copy.")
+        return came.value
+
+    return call
+
+
 def _refuse(
     value: Any, problem: Exception | None, f: Callable[..., Any], setting: Setting, *, name: str, nothing: bool
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpml.classroom.calls import Came, attempt, limited, named
+from dpml.classroom.calls import Came, attempt, limited, named, watched
 from dpml.classroom.comparison import difference, holds_nan
 from dpml.classroom.verdict import (
     Mistake,
@@ -175,7 +175,8 @@ def properties(f: Any, *, cases: Iterable[tuple[str, Callable[[Any], Any]]], nam
     """Pass if every property holds of `f`.
 
     A case is a description ("is zero at epsilon = 0") and a predicate of `f`, which returns True if the
-    property holds, and False, or a sentence that says what came, if not. The first that fails is shown.
+    property holds, and False, or a sentence that says what came, if not. The first that fails is shown. `f` may
+    neither change its arguments nor return nothing.
 
     Raises:
         NotYet: if a property fails, or `f` raises or is not written.
@@ -186,7 +187,9 @@ def properties(f: Any, *, cases: Iterable[tuple[str, Callable[[Any], Any]]], nam
     if not tested:
         raise ValueError("cases must hold at least one property, got none")
     for description, predicate in tested:
-        verdict, problem, *_ = attempt(predicate, [f], {})
+        verdict, problem, *_ = attempt(predicate, [watched(f, name=name)], {})
+        if isinstance(problem, NotYet):
+            raise problem
         refuse_unwritten(problem, f, name=name)
         if problem is not None:
             raise NotYet(f"{name} must have this property: {description}. Testing it raised {explained(problem)}.")

@@ -92,16 +92,6 @@ def refuse_unwritten(error: Exception | None, f: Callable[..., Any], *, name: st
         raise NotYet(f"{name} calls {missing}, which is not written yet. Write {missing} first and run its cell.")
 
 
-def given(result: Any) -> Any:
-    """What a student's function returned, unless that is nothing: then the function counts as not written.
-
-    Raises: NotImplementedError for None and Ellipsis, which `properties` reports kindly.
-    """
-    if result is None or result is Ellipsis:
-        raise NotImplementedError
-    return result
-
-
 def unfit(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Why the parameters of `f` do not take these arguments, to follow its name; empty if they do."""
     try:

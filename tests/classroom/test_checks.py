@@ -485,6 +485,9 @@ def test_properties(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ZeroDivisionError" in verdict(checks.properties, lambda x: 1 / x, cases=cases, name="f")
     assert "not written yet" in verdict(checks.properties, lambda x: unwritten(x, x), cases=cases, name="f")
     assert "not written yet" in verdict(checks.properties, ..., cases=cases, name="f")
+    short = [("is short", lambda f: len(f([2, 1])) == 2)]
+    assert verdict(checks.properties, lambda v: [v.pop(), 0], cases=short, name="f").startswith("f changes the v that")
+    assert "is a return missing?" in verdict(checks.properties, lambda v: None, cases=short, name="f")
     with pytest.raises(ValueError, match="True, False or a sentence"):
         checks.properties(lambda x: x, cases=[("is", lambda f: None)], name="f")
     with pytest.raises(ValueError, match="at least one property"):

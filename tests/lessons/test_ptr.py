@@ -265,7 +265,7 @@ WRONG = {
         (lambda v, **given: [[1.0], [1.0, 2.0]], "different lengths"),
         (lambda v, *, trim, bound: 0.0, "keep the parameter names"),
         (negative_end, "the sum is zero"),
-        (in_place, "an argument was changed"),
+        (in_place, "total changes the vectors that it is given"),
         (lambda v, *, ids, trim, bound: np.zeros(7), "shape (7,)"),
     ],
     items.check_epsilon_moved: [(1.0, "less 3500 q delta0"), ("2", "not a number"), (math.inf, "infinite")],

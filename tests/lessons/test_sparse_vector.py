@@ -170,7 +170,7 @@ WRONG = {
         (lambda stream, other, t, nu: (t, math.nan), "the second one is nan"),
         (lambda stream, other, t, nu: (t, 0.0, 0.0), "returned 3 of them"),
         (lambda stream, other, t: (t, 0.0), "four arguments"),
-        (in_place, "changed nu"),
+        (in_place, "changes the nu"),
     ],
     items.check_first_above: [
         (made(1, 2), "about half of what is needed"),

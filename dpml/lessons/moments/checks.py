@@ -258,8 +258,7 @@ def check_accountant(answer: Any) -> None:
     never_below = 1 - 1e-9
 
     def run(f: Callable[..., Any], **changed: Any) -> float:
-        came = verdict.given(f(**{**usual, **changed}))
-        return float(came)
+        return float(f(**{**usual, **changed}))
 
     def inside(f: Callable[..., Any]) -> bool | str:
         for steps in (10_000, 40_000):
@@ -321,7 +320,7 @@ def check_factor(answer: Any) -> None:
         return math.exp(lam * math.log(lam / (lam + 1)) - math.log(lam + 1))
 
     def value(f: Callable[..., Any], lam: float) -> float:
-        return float(verdict.given(f(lam)))
+        return float(f(lam))
 
     def holds(f: Callable[..., Any]) -> bool | str:
         for lam in lams:

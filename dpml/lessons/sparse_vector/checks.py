@@ -227,7 +227,7 @@ def check_moved(answer: Any) -> None:
         raise verdict.NotYet(f"Your {name} is called with four arguments: stream, other, t and nu, in this order.")
 
     def moved(f: Any, case: dict[str, Any]) -> tuple[float, float]:
-        t, last = _pair(f(case["stream"].copy(), case["other"].copy(), case["t"], case["nu"].copy()))
+        t, last = _pair(f(*case.values()))
         return t, last
 
     def told(case: dict[str, Any]) -> str:
@@ -243,7 +243,7 @@ def check_moved(answer: Any) -> None:
 
     def pairs(f: Any) -> bool | str:
         for case in cases:
-            came = _pair(f(case["stream"].copy(), case["other"].copy(), case["t"], case["nu"].copy()))
+            came = _pair(f(*case.values()))
             if isinstance(came, str):
                 return came
         return True
@@ -259,15 +259,6 @@ def check_moved(answer: Any) -> None:
         if not any(problem(case, *two) for case, two in zip(cases, steps, strict=True)):
             return "these are the moves. Return where threshold and noise are after them."
         return found
-
-    def keeps(f: Any) -> bool | str:
-        for case in cases:
-            mine = {key: np.copy(value) for key, value in case.items()}
-            f(mine["stream"], mine["other"], case["t"], mine["nu"])
-            for key in ("stream", "other", "nu"):
-                if not np.array_equal(mine[key], case[key]):
-                    return f"it changed {key}: work on a copy."
-        return True
 
     def short(f: Any) -> bool | str:
         for case in cases:
@@ -296,7 +287,6 @@ def check_moved(answer: Any) -> None:
         name=name,
         cases=[
             ("it returns two numbers", pairs),
-            ("it leaves its arguments as they were", keeps),
             ("D' with the moved noises gives the output that D gave", same_output),
             ("the threshold moves by at most 1, the last noise by at most 2", short),
             ("given the other noises, each of the two moves is a shift", shift),
@@ -306,10 +296,6 @@ def check_moved(answer: Any) -> None:
 
 def _pair(came: Any) -> Any:
     """Two floats, or in words what the student's function returned instead."""
-    if came is Ellipsis:
-        return verdict.given(came)
-    if came is None:
-        return "it returned None: is a return missing?"
     unordered = isinstance(came, (str, bytes, Mapping, set, frozenset))
     if unordered or not isinstance(came, Iterable) or getattr(came, "shape", None) == ():
         return f"it returned {verdict.kind(came)}."
