@@ -104,9 +104,7 @@ def sampling_plan(*, epsilon: float, delta: float, n: int) -> SamplingPlan:
 
     Counterexample: `tests/pate/test_sampled.py::test_the_lecture_at_its_own_numbers`.
     """
-    epsilon, delta, q = _rate(epsilon, delta)
-    n = arguments.integer("n", n, 1, 2**53)
-    return _plan(q, (math.log(n) - math.log(delta)) / q**2, epsilon)
+    return _plan(epsilon, delta, n, lambda q: q**2)
 
 
 def sampling_plan_chernoff(*, epsilon: float, delta: float, n: int) -> SamplingPlan:
@@ -122,9 +120,7 @@ def sampling_plan_chernoff(*, epsilon: float, delta: float, n: int) -> SamplingP
     Source: Mitzenmacher and Upfal, "Probability and computing", Theorem 4.4, in place of the Hoeffding inequality of
     the lecture's slide "Privacy of M_samp".
     """
-    epsilon, delta, q = _rate(epsilon, delta)
-    n = arguments.integer("n", n, 1, 2**53)
-    return _plan(q, (math.log(n) - math.log(delta)) / ((2.0 * math.log(2.0) - 1.0) * q), epsilon)
+    return _plan(epsilon, delta, n, lambda q: (2.0 * math.log(2.0) - 1.0) * q)
 
 
 def overuse_probability(*, n: int, q: float, n_models: int) -> float:
@@ -300,15 +296,14 @@ def _binomial(k: NDArray[np.int64], n: int, p: float) -> NDArray[np.float64]:
     return probabilities
 
 
-def _rate(epsilon: float, delta: float) -> tuple[float, float, float]:
+def _plan(epsilon: float, delta: float, n: int, share: Callable[[float], float]) -> SamplingPlan:
+    """q, and as many models as log(n/delta) over `share` of q, rounded up."""
     epsilon, delta = budget(epsilon, delta)
     most = -32.0 * math.log(delta)
     if epsilon > most:
         raise ValueError(f"epsilon must be in (0, 32 log(1/delta)] = (0, {most:.6g}], got {epsilon!r}")
-    return epsilon, delta, epsilon / most
-
-
-def _plan(q: float, count: float, epsilon: float) -> SamplingPlan:
+    n, q = arguments.integer("n", n, 1, 2**53), epsilon / most
+    count = (math.log(n) - math.log(delta)) / share(q)
     if not count <= 2.0**53:
         raise ValueError(f"epsilon must be so large that at most 2^53 models are needed, got {epsilon!r}")
     return SamplingPlan(q, math.ceil(count))

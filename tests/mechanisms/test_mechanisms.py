@@ -187,18 +187,6 @@ def test_printed_gaussian_formula_is_unsound():
     assert mechanisms.gaussian_epsilon(sigma=0.5, delta=1e-5) == pytest.approx(9.997, abs=5e-4)
 
 
-def test_gaussian_density_and_loss():
-    y = np.linspace(-30, 30, 401)
-    for sigma in (0.3, 1.0, 12.0):
-        p = mechanisms.gaussian_density(y, center=0.0, sigma=sigma)
-        np.testing.assert_allclose(p, stats.norm.pdf(y, 0, sigma), rtol=1e-12, atol=0)
-        near = np.abs(y) < 30 * sigma
-        other = stats.norm.logpdf(y, 1, sigma)
-        loss = mechanisms.gaussian_loss(y, sigma=sigma)
-        np.testing.assert_allclose(loss[near], (stats.norm.logpdf(y, 0, sigma) - other)[near], rtol=1e-9, atol=1e-9)
-    assert mechanisms.gaussian_density(0.0, center=0.0, sigma=2.0).shape == ()
-
-
 # ---- Laplace ----
 
 
@@ -256,16 +244,19 @@ def test_noise_beyond_the_range_of_floats_is_refused():
                 sampler([0.0] * 100, **{name: 1.7e308}, rng=np.random.default_rng(1))
 
 
-def test_laplace_density_and_loss():
-    y = np.linspace(-9, 9, 181)
-    for scale in (0.4, 1.0, 6.0):
-        p = mechanisms.laplace_density(y, center=0.0, scale=scale)
-        p_neighbour = mechanisms.laplace_density(y, center=1.0, scale=scale)
-        np.testing.assert_allclose(p, stats.laplace.pdf(y, 0, scale), rtol=1e-13)
-        loss = mechanisms.laplace_loss(y, scale=scale)
-        np.testing.assert_allclose(loss, np.log(p / p_neighbour), rtol=0, atol=1e-11)
-        assert loss.max() == pytest.approx(mechanisms.laplace_epsilon(scale=scale), rel=1e-15)
-        assert loss.min() == pytest.approx(-mechanisms.laplace_epsilon(scale=scale), rel=1e-15)
+@pytest.mark.parametrize("size", [0.3, 1.0, 6.0, 12.0])
+def test_densities_and_losses(size):
+    y = np.linspace(-30, 30, 401)
+    for name, law in (("laplace", stats.laplace), ("gaussian", stats.norm)):
+        of = {"scale": size} if name == "laplace" else {"sigma": size}
+        density, loss = (getattr(mechanisms, f"{name}_{what}") for what in ("density", "loss"))
+        np.testing.assert_allclose(density(y, center=0.0, **of), law.pdf(y, 0, size), rtol=1e-12, atol=0)
+        near = np.abs(y) < 30 * size
+        wanted = law.logpdf(y, 0, size) - law.logpdf(y, 1, size)
+        np.testing.assert_allclose(loss(y, **of)[near], wanted[near], rtol=1e-9, atol=1e-9)
+        assert density(0.0, center=0.0, **of).shape == ()
+    loss = mechanisms.laplace_loss(y, scale=size)
+    assert [loss.max(), -loss.min()] == pytest.approx([mechanisms.laplace_epsilon(scale=size)] * 2, rel=1e-15)
     assert float(mechanisms.laplace_loss(1e308, scale=1.0)) == pytest.approx(-1.0)
 
 

@@ -7,7 +7,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dpml import data
 from dpml.pate import m_samp, m_stab, stability
 from tests.golden import golden
 from tests.pate.votes import hockey_stick
@@ -325,66 +324,3 @@ def test_unanimous_models_are_released():
     answer = ask(np.ones(200), train=majority_of_parts)
     assert np.ndim(answer) == 0
     assert answer == 1  # all votes equal: the scaled distance is 5.9, a failure has probability 1e-18
-
-
-# ---- on real images: predicted and measured release rates ----
-
-
-def nearest_centroid(pixels, labels, queries):
-    """A closed-form model for each part: the mean image of each label; each query goes to the nearer one."""
-
-    def train(records, members):
-        rows = members.astype(np.float32)
-        ones = rows * labels
-        sums = [np.maximum(r.sum(axis=1, keepdims=True), 1) for r in (rows - ones, ones)]
-        means = [(r @ pixels) / s for r, s in zip((rows - ones, ones), sums, strict=True)]
-        distance = [(m**2).sum(axis=1, keepdims=True) - 2 * m @ queries.T for m in means]
-        return (distance[1] < distance[0]).astype(int)
-
-    return train
-
-
-@pytest.fixture(scope="module")
-def images():
-    """1,000 images of coats and pullovers, at 7 x 7 pixels, and 200 others as queries."""
-    subset = data.fashion_mnist_subset()
-
-    def small(pictures, labels, each):
-        chosen = np.concatenate([np.flatnonzero(labels == label)[:each] for label in (2, 4)])
-        pixels = pictures[chosen].reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(-1, 49) / 255
-        return pixels.astype(np.float32), (labels[chosen] == 4).astype(np.float32)
-
-    return small(subset.train_images, subset.train_labels, 500), small(subset.test_images, subset.test_labels, 100)
-
-
-def test_predicted_and_measured_release_rates_agree(images):
-    (pixels, labels), (queries, _) = images
-    n = len(pixels)
-    train = nearest_centroid(pixels, labels, queries)
-    plan = m_samp.sampling_plan_chernoff(epsilon=EPSILON, delta=DELTA, n=n)
-    settings = {"q": plan.q, "n_models": plan.n_models}
-    found = m_samp.subsample_votes(
-        pixels, n=n, classes=2, train=train, rng=np.random.default_rng(1), chunk=128, **settings
-    )
-    assert found.most_used <= 2 * plan.q * plan.n_models
-    distance = m_samp.scaled_distance(found.counts, **settings)
-    predicted = m_stab.release_probability(distance, epsilon=EPSILON, delta=DELTA)
-    assert 0.2 < predicted.mean() < 0.98  # some queries are hard
-
-    # given the votes: 40 noise draws for each of 200 queries, within 6 standard deviations
-    rng, runs = np.random.default_rng(2), 40
-    outcomes = m_stab.stability_test(np.tile(distance, (runs, 1)), epsilon=EPSILON, delta=DELTA, rng=rng)
-    spread = math.sqrt(runs * float((predicted * (1 - predicted)).sum()))
-    assert abs(outcomes.sum() - runs * predicted.sum()) <= 6 * spread
-
-    # a new run of the whole mechanism, with new parts and new noise, against the prediction from the first one's votes
-    answers = ask(pixels, train=train, rng=np.random.default_rng(3), n_models=plan.n_models, chunk=128)
-    agreement = found.counts.max(axis=1) / plan.n_models
-    again = [
-        m_samp.m_samp_release_probability(agreement=a, epsilon=EPSILON, delta=DELTA, **settings) for a in agreement
-    ]
-    assert (answers != m_stab.FAIL).mean() == pytest.approx(np.mean(again), abs=0.06)
-    assert np.mean(again) == pytest.approx(predicted.mean(), abs=0.03)
-    sure = distance > 2.5
-    assert sure.sum() > 50
-    assert (answers[sure] == found.counts[sure].argmax(axis=1)).all()
