@@ -50,6 +50,11 @@ def cell_23(says, p, released, answers, winner, truth):
     assert abs(released.mean() - p.mean()) < 0.03 and (answers[released] == winner[released]).all()
 
 
+def cell_48(in_part, you):
+    random, disjoint = in_part.values()
+    assert random[:, you].sum() == 3 and (disjoint.sum(axis=0) == 1).all()
+
+
 def cell_28(says):
     plan = m_samp.sampling_plan(epsilon=1.0, delta=1e-5, n=100_000)
     cheap = m_samp.sampling_plan_chernoff(epsilon=1.0, delta=1e-5, n=100_000)
