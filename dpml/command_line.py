@@ -50,7 +50,8 @@ _SCHEMES = {
     "poisson": _Scheme(
         "add/remove: datasets that differ by one record added or removed",
         "Poisson: each record joins each batch independently with probability {q:g}",
-        "A loader that shuffles and cuts batches of fixed size is not covered.",
+        "A loader that shuffles and cuts batches of fixed size is not covered. A rate or a divisor that is computed "
+        "from the number of records takes that number as public.",
     ),
     "fixed-size": _Scheme(
         "replace-one: datasets of the same size that differ in one record, which moves the sum by two clipping norms",
