@@ -22,6 +22,7 @@ import nbformat
 import pytest
 from jupyter_cache import get_cache
 
+from tests.golden import golden
 from tests.repository import ran_by_site
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,50 +92,11 @@ def test_a_python_that_fits(course, monkeypatch, version):
 
 # ---- one sentence for what went wrong ----
 
-BUILD = """Collecting numpy==2.4.6
-Collecting needs.it==1.0 (from -r requirements.txt (line 3))
-  Preparing metadata (pyproject.toml): finished with status 'error'
-  error: subprocess-exited-with-error
-  \u2570\u2500> [3 lines of output]
-      running build_ext
-      {}
-      error: command 'gcc' failed
-      [end of output]
-  note: This error originates from a subprocess, and is likely not a problem with pip.
-ERROR: Failed to build installable wheels
-"""
 
-
-@pytest.mark.parametrize(
-    ("output", "sentence"),
-    [
-        (
-            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<HTTPSConnection>: "
-            "Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')': /simple/numpy/\n"
-            "ERROR: No matching distribution found for numpy==2.4.6\n",
-            "pip cannot reach the package index",
-        ),
-        (
-            "WARNING: Retrying (Retry(total=4)) after connection broken by 'ReadTimeoutError()'\n"
-            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n",
-            "The disk is full",
-        ),
-        ("OSError: [WinError 112] There is not enough space on the disk\n", "The disk is full"),
-        ("The environment was not created because ensurepip is not\navailable.\n", "install its venv module"),
-        (
-            "ERROR: Could not find a version that satisfies the requirement torch==2.13.0\n"
-            "ERROR: No matching distribution found for torch==2.13.0\n\n[notice] a new release\n",
-            "Stopped: No matching distribution found for torch==2.13.0",
-        ),
-        *((BUILD.format(line), f"needs.it has no wheel for this Python and machine, and its build failed: {line}")
-          for line in ("a.c:1:10: fatal error: Python.h: No such file", "OSError: no pg_config", "error[E04]: no")),
-        ("Error: [Errno 13] Permission denied: '.venv'\n", "Permission denied"),
-        ("", "Stopped: Ctrl+C"),
-    ],
-)  # fmt: skip
-def test_one_sentence(course, output, sentence):
-    said = course.explain(output)
-    assert sentence in said
+@pytest.mark.parametrize("row", golden("pip_says"), ids=lambda row: row["sentence"])
+def test_one_sentence(course, row):
+    said = course.explain("\n".join(row["output"]))
+    assert row["sentence"] in said
     assert "\n" not in said
 
 
