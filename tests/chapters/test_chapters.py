@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import shutil
 import subprocess
@@ -14,14 +13,10 @@ import nbformat
 import pytest
 
 from tests.chapters.verify import read, speaker
+from tests.sources import code_cells, tree_of
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-
-
-def code_cells(path: Path) -> dict[str, str]:
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return {cell["id"]: "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -29,7 +24,7 @@ def test_each_function_belongs_to_a_cell_of_its_chapter(path):
     number, slug = path.stem.split("_", 1)
     file = HERE / f"{slug}.py"
     text = file.read_text(encoding="utf-8")
-    functions = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    functions = [node.name for node in tree_of(file).body if isinstance(node, ast.FunctionDef)]
     assert [name for name in functions if not name.startswith("cell_") and text.count(f"{name}(") == 1] == []
     cells = [name.removeprefix("cell_") for name in functions if name.startswith("cell_")]
     belong = [f"{number}-{slug.replace('_', '-')}-{cell}" for cell in cells]
@@ -39,12 +34,7 @@ def test_each_function_belongs_to_a_cell_of_its_chapter(path):
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_no_cell_of_a_chapter_asserts(path):
-    asserting = {
-        name
-        for name, source in code_cells(path).items()
-        if any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(source)))
-    }
-    assert asserting == set()
+    assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree_of(path)))
 
 
 SOURCES = {"07-try-01": "four = 2 + 2", "07-try-02": "four = 5", "07-try-03": "four = 6"}

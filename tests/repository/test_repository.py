@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import tree_of
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = {".cff", ".css", ".html", ".ipynb", ".js", ".json", ".md", ".py", ".svg", ".toml", ".txt", ".yaml", ".yml"}
 BUILT = ("_build/html", "_build/jupyter_execute")
@@ -122,14 +124,10 @@ def test_no_place_of_one_machine_and_no_package_host() -> None:
     assert pattern.search("in " + "/" + "root" + "/x") and pattern.search("https://" + "pypi" + ".org")
 
 
-def code_of(name: str) -> ast.Module:
-    return ast.parse((ROOT / name).read_text(encoding="utf-8"))
-
-
 def test_no_shell_and_no_python_by_path() -> None:
     """A shell differs between systems, and so does the place of Python in an environment."""
     for name in PYTHON:
-        for node in ast.walk(code_of(name)):
+        for node in ast.walk(tree_of(ROOT / name)):
             if isinstance(node, ast.Call):
                 for keyword in node.keywords:
                     shell = keyword.arg == "shell" and not (
@@ -151,7 +149,7 @@ def test_text_files_are_opened_with_their_encoding() -> None:
     """Otherwise a notebook is read with the code page of the Windows user."""
     faults = []
     for name in PYTHON:
-        for node in ast.walk(code_of(name)):
+        for node in ast.walk(tree_of(ROOT / name)):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
                 continue
             called = getattr(node.func, "attr", getattr(node.func, "id", None))
@@ -228,7 +226,7 @@ def test_imports_are_pinned() -> None:
     provided, missing = importlib.metadata.packages_distributions(), set()
     for name in PYTHON:
         direct = {*course, *peers} if name.startswith(("benchmarks/", "experiments/")) else {*course}
-        for node in ast.walk(code_of(name)):
+        for node in ast.walk(tree_of(ROOT / name)):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 modules = [node.module or ""]
@@ -280,16 +278,11 @@ class TestNotebook:
 
     def test_tests_something(self, name: str) -> None:
         """Nbval passes a notebook that asserts nothing; of a chapter, tests/chapters asserts."""
-        cells = json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-        assert sources
         numbers = ROOT / "tests" / "chapters" / (Path(name).stem.split("_", 1)[1] + ".py")
-        if "/exercises/" not in name and numbers.is_file():
-            sources.append(numbers.read_text(encoding="utf-8"))
+        path = numbers if "/exercises/" not in name and numbers.is_file() else ROOT / name
         tests = [
             node
-            for source in sources
-            for node in ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!].*$", "pass", source)))
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.Assert)
             or (isinstance(node, ast.Call) and re.search(r"(^|[._])check|^says$", ast.unparse(node.func)))
         ]

@@ -19,6 +19,7 @@ import pytest
 
 import dpml
 from book.ext import api, docstrings
+from tests.sources import tree_of
 
 ROOT = Path(dpml.__file__).parent
 NOTEBOOKS = sorted((ROOT.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -52,7 +53,7 @@ def room_of(path):
 
 def imported(path):
     """Every module that a file imports, at its head or inside a function, except for type checking only."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     typing_only = {
         id(child)
         for node in ast.walk(tree)
@@ -213,9 +214,7 @@ def test_the_map_follows_the_chapters():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_chapter_imports_what_it_teaches(path):
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    used = {node for tree in [ast.parse(code)] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    used = {node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom)}
     names = {name for node in used for name in (node.module, *(f"{node.module}.{a.name}" for a in node.names))}
     taught = {docstrings.chapter_of(name) for name in names if name.startswith("dpml.") and "lessons" not in name}
     assert path.stem[3:] in taught

@@ -3,7 +3,6 @@
 import ast
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.sources import code_cells, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
@@ -83,8 +84,7 @@ def test_everything_runs_from_the_wheel_in_an_empty_folder(installed, tmp_path):
     cells = {}
     for path in NOTEBOOKS:
         name = path.relative_to(ROOT / "notebooks").as_posix()
-        notebook = json.loads(path.read_text(encoding="utf-8"))
-        code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        code = list(code_cells(path).values())
         cells[name] = code if name in WHOLE else code[:1]
     assert set(WHOLE) < set(cells)
     done = subprocess.run(
@@ -103,18 +103,11 @@ def test_everything_runs_from_the_wheel_in_an_empty_folder(installed, tmp_path):
 READERS = {"open", "Path", "pathlib", "__file__", "read_text", "read_bytes", "loadtxt", "genfromtxt", "glob"}
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(ROOT / "notebooks").as_posix())
-def test_no_cell_opens_a_file(path):
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            tree = ast.parse(re.sub(r"(?m)^\s*[%!].*$", "pass", "".join(cell["source"])))
-            names = {getattr(node, "id", getattr(node, "attr", None)) for node in ast.walk(tree)}
-            assert not names & READERS, cell["id"]
-
-
-def test_no_lesson_opens_a_file():
-    for path in (ROOT / "dpml" / "lessons").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        names = {getattr(node, "id", getattr(node, "attr", None)) for node in ast.walk(tree)}
-        assert not names & READERS, path
+@pytest.mark.parametrize(
+    "path",
+    [*NOTEBOOKS, *sorted((ROOT / "dpml" / "lessons").rglob("*.py"))],
+    ids=lambda p: p.relative_to(ROOT).as_posix(),
+)
+def test_no_cell_and_no_lesson_opens_a_file(path):
+    names = {getattr(node, "id", getattr(node, "attr", None)) for node in ast.walk(tree_of(path))}
+    assert not names & READERS
