@@ -88,8 +88,10 @@ def as_array(value: Any) -> NDArray[Any]:
         return np.asarray(None)
 
 
-def _refuse(name: str, allowed: str, value: object) -> NoReturn:
-    raise ValueError(f"{name} must be {allowed}, got {_show(value)}")
+def _refuse(name: str, allowed: str, value: object, wrong_type: bool = False) -> NoReturn:
+    wrong_type = wrong_type and not (isinstance(value, np.ndarray) and value.ndim)  # whose shape is shown
+    kind = f", a {type(value).__name__}, not an int or float" if wrong_type else ""
+    raise ValueError(f"{name} must be {allowed}, got {_show(value)}{kind}")
 
 
 def real(
@@ -118,7 +120,12 @@ def real(
     above = low < number if low_open else low <= number
     below = number < high if high_open else number <= high
     if not (math.isfinite(number) and above and below):
-        _refuse(name, f"in {_interval(low, high, low_open, high_open)}", value)
+        _refuse(
+            name,
+            f"in {_interval(low, high, low_open, high_open)}",
+            value,
+            not isinstance(scalar, numbers.Real) or isinstance(scalar, bool),
+        )
     return number
 
 

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+import pickle
 
 import mpmath
 import numpy as np
 import pytest
 from scipy import fft, special
 
-from dpml.accounting import pld
+from dpml.accounting import composition, pld
 from dpml.accounting.pld import fixed_size, losses, pairs
 from dpml.accounting.pld.lattice import bracket, discretise, layout, profile
 from tests.golden import golden
@@ -362,3 +363,23 @@ def test_a_plan_never_decides_what_is_true():
         upper = bracket.profile_of([(pair, steps)], plan, discretise.worse).upper(truth)
         lower = bracket.profile_of([(pair, steps)], plan, discretise.better).lower(truth)
         assert lower <= 1e-5 * (1 + 1e-6) and upper >= 1e-5 * (1 - 1e-6)
+
+
+def test_losses_are_values():
+    """Equal, hashed and pickled by how they were made; equal parts are one part, in whatever order."""
+    made = [losses.poisson(losses.gaussian(sigma=1.1), q=0.01) for _ in range(2)]
+    other = losses.poisson(losses.gaussian(sigma=1.2), q=0.01)
+    assert made[0] == made[1] != other and len({*made, other}) == 2
+    assert pickle.loads(pickle.dumps(other)) == other
+    many = [(made[0], 1), (other, 2)] * 100
+    found = losses.compose(many, delta=1e-5)
+    assert found == losses.compose(many[::-1], delta=1e-5) == losses.compose([(other, 200), (made[0], 100)], delta=1e-5)
+
+
+def test_a_delta_just_enough_for_the_infinite_losses():
+    for delta, right in ((1e-5, 0.1), (0.999e-5, math.inf)):
+        found = losses.compose([(losses.approximate(epsilon=0.1, delta=1e-5), 1)], delta=delta)
+        assert found.upper == pytest.approx(right, rel=1e-15) and found.lower <= found.upper
+    flat = losses.compose([(losses.approximate(epsilon=0.1, delta=1e-8), 1000)], delta=1e-5)
+    exact = composition.optimal(epsilon=0.1, delta=1e-8, k=1000, total_delta=1e-5)
+    assert flat.upper == pytest.approx(exact.epsilon, abs=1e-4) and exact.epsilon == pytest.approx(24.74936, abs=1e-5)

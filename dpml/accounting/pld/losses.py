@@ -69,7 +69,7 @@ class Loss:
     """The privacy loss of one mechanism: `pairs` of laws, one for each direction, and the labels of the result.
 
     Made by the functions of this module, spent by `compose`. One pair is enough where both
-    directions are alike.
+    directions are alike. Losses made alike are equal.
 
     Raises:
         ValueError: if pairs is not a tuple of one or two pairs of laws, or a label is unknown.
@@ -201,7 +201,10 @@ def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
     checked = _checked(parts)
     delta = smallest_delta(delta)
     adjacency, sampling = _labels([loss for loss, _ in checked])
-    counted = [(loss, count) for loss, count in checked if count > 0]
+    merged: dict[Loss, int] = {}
+    for loss, count in checked:
+        merged[loss] = merged.get(loss, 0) + count
+    counted = sorted(((loss, count) for loss, count in merged.items() if count > 0), key=repr)
     lower, upper = 0.0, 0.0
     if counted and delta == 0.0:
         lower = upper = max(sum(count * _largest(loss, direction) for loss, count in counted) for direction in (0, -1))

@@ -24,9 +24,10 @@ tail, loses a factor of at most 20.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class Pair(NamedTuple):
 
     `points` are losses that divide the range where floats can hold both laws into some hundred cells; `low` and `high`
     are the least and the largest loss; `atoms` are losses that have positive mass; `beyond` is the mass of P where Q
-    has none.
+    has none. `recipe`, the function that made the pair and its arguments, is what is compared, hashed and pickled.
     """
 
     cells: Cells
@@ -61,6 +62,19 @@ class Pair(NamedTuple):
     high: float = math.inf
     atoms: tuple[float, ...] = ()
     beyond: float = 0.0
+    recipe: tuple[Any, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Pair) and self.recipe == other.recipe != ())
+
+    def __hash__(self) -> int:
+        return hash(self.recipe) if self.recipe else id(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.recipe or (Pair, tuple(self))
+
+    def __repr__(self) -> str:
+        return f"{self.recipe[0].__name__}{self.recipe[1]!r}" if self.recipe else object.__repr__(self)
 
     @property
     def sharp_low(self) -> bool:
@@ -71,6 +85,16 @@ class Pair(NamedTuple):
     def sharp_high(self) -> bool:
         """Likewise above."""
         return math.isfinite(self.high) and not self.atoms
+
+
+def remembered(make: Callable[..., Pair]) -> Callable[..., Pair]:
+    """`make`, whose pairs know how they were made."""
+
+    @functools.wraps(make)
+    def made(*given: Any) -> Pair:
+        return make(*given)._replace(recipe=(made, given))
+
+    return made
 
 
 def normal_masses(points: Array, mean: float) -> Array:
@@ -100,6 +124,7 @@ def normal_masses(points: Array, mean: float) -> Array:
     return out
 
 
+@remembered
 def gaussian(mu: float) -> Pair:
     """N(mu, 1) against N(0, 1), in units v = loss/mu: there P is N(mu/2, 1) and Q is N(-mu/2, 1)."""
 
@@ -111,6 +136,7 @@ def gaussian(mu: float) -> Pair:
     return Pair(cells, mu * np.linspace(-reach, reach, 1201))
 
 
+@remembered
 def laplace(a: float) -> Pair:
     """Laplace laws of scale 1 at distance a: the loss has mass at -a and a and a density between."""
 
@@ -124,6 +150,7 @@ def laplace(a: float) -> Pair:
     return Pair(cells, np.concatenate([[-a * _OVER], inner, [a * _OVER]]), -a, a, (-a, a))
 
 
+@remembered
 def two_answers(epsilon: float, delta: float) -> Pair:
     """The worst pair of an (epsilon, delta)-private mechanism: randomized response that fails openly at times."""
     more, less = 1.0 / (1.0 + math.exp(-epsilon)), math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
@@ -147,6 +174,7 @@ def _with_atoms(edges: Array, p: Array, q: Array, atoms: list[tuple[float, float
     return p, q
 
 
+@remembered
 def replaced(mu: float, q: float) -> Pair:
     """(1 - q) N(0, 1) + q N(mu, 1) against (1 - q) N(0, 1) + q N(-mu, 1), symmetric.
 
@@ -165,6 +193,7 @@ def replaced(mu: float, q: float) -> Pair:
     return Pair(cells, np.unique(up - down))
 
 
+@remembered
 def exchanged(pair: Pair) -> Pair:
     """Q against P."""
 
@@ -192,6 +221,7 @@ def sampled_loss(t: Array, q: float) -> Array:
     return np.where(t <= 1.0, near, far)
 
 
+@remembered
 def poisson(pair: Pair, q: float) -> Pair:
     """(1 - q) Q + q P against Q: the direction in which a record is removed."""
 
@@ -208,6 +238,7 @@ def poisson(pair: Pair, q: float) -> Pair:
     return Pair(cells, points, low, high, atoms, q * pair.beyond)
 
 
+@remembered
 def without_replacement(pair: Pair, q: float) -> Pair:
     """The symmetric pair with profile q delta(epsilon) at log(1 + q (e^epsilon - 1)), from a symmetric pair.
 

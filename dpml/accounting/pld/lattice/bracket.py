@@ -169,6 +169,9 @@ def upper_of_both(removed: Pair, steps: int, delta: float, *, below: float = mat
 def epsilon_interval(parts: Parts, delta: float, tolerance: float) -> tuple[float, float]:
     """(lower, upper), at most tolerance * `scale` apart unless the lattice would exceed `LARGEST`."""
     if infinite(parts) * (1.0 + 1e-12) >= delta:
+        pair, count = parts[0]
+        if len(parts) == count == 1 and pair.beyond == delta and pair.atoms:  # all finite losses must be covered
+            return pair.atoms[-1] * (1.0 - 1e-11), pair.atoms[-1]
         return 0.0, math.inf
     layout, high, aim = _first(parts, delta, tolerance)
     low, asked, slope = 0.0, tolerance, 0.0
