@@ -72,3 +72,9 @@ def train(model, x, y, *, loss_fn=cross_entropy, sigma=1.0, clip_norm=1.0, mecha
     optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
     arguments = {"sampling": Poisson(q=0.5), "steps": 10, "delta": 1e-5, "generator": seeded(), "optimizer": optimizer}
     return loop.train(model, loss_fn, x, y, mechanism=mechanism, **{**arguments, **changes})
+
+
+def settings(model):
+    """A longer run with momentum and a trace of five points."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return {"optimizer": optimizer, "steps": 20, "trace_every": 4, "sigma": 1.0, "test": data(seed=9)}

@@ -33,6 +33,7 @@ from tests.training.helpers import (
     linear,
     network,
     seeded,
+    settings,
     train,
 )
 
@@ -49,46 +50,35 @@ class Watching(Poisson):
         return self.drawn[-1]
 
 
+def moves_of(x, **changes):
+    """What each step of a run moves a model by, [steps, parameters], at learning rate 1: the gradient of row x is x."""
+    model = linear(x.shape[1])
+    optimizer = Recording(model.parameters())
+    run = train(model, x, torch.zeros(len(x)), loss_fn=first_output, optimizer=optimizer, **changes)
+    return torch.stack(optimizer.seen), run
+
+
+def rows(kind, *shape):
+    return kind(shape, dtype=torch.float64)
+
+
 # ---- division by the expected size ----
 
 
 def test_the_divisor_is_the_expected_size():
     """N = 8, q = 0.5, gradient 1: a step moves w by -k/4 with the realised size k; by -1 if divided by k."""
-    model = linear(1)
-    optimizer = Recording(model.parameters())
-    run = train(
-        model,
-        torch.ones(8, 1, dtype=torch.float64),
-        torch.zeros(8),
-        loss_fn=first_output,
-        optimizer=optimizer,
-        sigma=0.0,
-        steps=50,
-        trace_every=1,
-    )
-    moves = torch.stack(optimizer.seen)[:, 0]
-    assert torch.equal(4 * moves, torch.from_numpy(run.trace.examples).to(torch.float64))
-    assert len(set(moves.tolist())) > 3
-    assert float(model.weight.detach()) == pytest.approx(-float(moves.sum()), abs=1e-12)
+    moves, run = moves_of(rows(torch.ones, 8, 1), sigma=0.0, steps=50, trace_every=1)
+    assert torch.equal(4 * moves[:, 0], torch.from_numpy(run.trace.examples).to(torch.float64))
+    assert len(set(moves[:, 0].tolist())) > 3
+    assert float(run.model.weight.detach()) == pytest.approx(-float(moves.sum()), abs=1e-12)
 
 
 def test_the_noise_is_on_the_sum():
     """std 0.25 of 2000 steps, within 5 %, on small batches too: a false alarm has probability below 1e-2 x 1e-2."""
-    model = linear(1)
-    optimizer = Recording(model.parameters())
-    zeros, sampling = torch.zeros(8, 1, dtype=torch.float64), Watching(q=0.5)
+    sampling = Watching(q=0.5)
     Watching.drawn.clear()
-    train(
-        model,
-        zeros,
-        torch.zeros(8),
-        loss_fn=first_output,
-        optimizer=optimizer,
-        sampling=sampling,
-        steps=2000,
-        trace_every=2000,
-    )
-    moves, sizes = torch.stack(optimizer.seen)[:, 0].numpy(), np.array([len(ids) for ids in sampling.drawn])
+    moves, _ = moves_of(rows(torch.zeros, 8, 1), sampling=sampling, steps=2000, trace_every=2000)
+    moves, sizes = moves[:, 0].numpy(), np.array([len(ids) for ids in sampling.drawn])
     assert 0.238 < moves.std() < 0.262
     few = moves[sizes <= 3]
     assert len(few) > 500
@@ -103,24 +93,12 @@ def test_the_noise_is_on_the_sum():
 @pytest.mark.parametrize("size", [64, 8, 1])
 def test_noise_is_drawn_once_per_step(size):
     """10,000 parameters: std 1/32 to 3 % (4.2 standard errors of one step, 19 of 20) for every chunk size."""
-    model = linear(10_000)
-    optimizer = Recording(model.parameters())
-    zeros = torch.zeros(64, 10_000, dtype=torch.float64)
-    run = train(
-        model,
-        zeros,
-        torch.zeros(64),
-        loss_fn=first_output,
-        optimizer=optimizer,
-        steps=20,
-        micro_batch=size,
-        sampling=Poisson(q=0.5, expected_batch=32),
-    )
-    moves = torch.stack(optimizer.seen)
+    public = Poisson(q=0.5, expected_batch=32)
+    moves, run = moves_of(rows(torch.zeros, 64, 10_000), steps=20, micro_batch=size, sampling=public)
     assert moves.std() == pytest.approx(1 / 32, rel=0.01)
     for move in moves:
         assert move.std() == pytest.approx(1 / 32, rel=0.03)
-    assert len(optimizer.seen) == run.steps == 20
+    assert len(moves) == run.steps == 20
     assert run.guarantee == pld.epsilon(q=0.5, sigma=1.0, steps=20, delta=1e-5)
 
 
@@ -346,17 +324,12 @@ def test_the_global_generator_is_left_alone_and_dropout_repeats():
 # ---- interrupted and continued ----
 
 
-def settings(model):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    return {"optimizer": optimizer, "steps": 20, "trace_every": 4, "sigma": 1.0, "test": data(seed=9)}
-
-
 SCRIPT = """
 import sys, torch
 sys.path.insert(0, sys.argv[1])
-from tests.training import helpers, test_loop
+from tests.training import helpers
 model = helpers.network(dropout=0.2)
-run = helpers.train(model, *helpers.data(), checkpoint=sys.argv[2], **test_loop.settings(model))
+run = helpers.train(model, *helpers.data(), checkpoint=sys.argv[2], **helpers.settings(model))
 content = [helpers.flat(model), list(run.trace.loss), list(run.trace.epsilon), run.steps, run.guarantee.epsilon]
 torch.save(content, sys.argv[3])
 """
@@ -383,15 +356,9 @@ def test_continued_in_a_new_process_it_is_the_unbroken_run(tmp_path):
 
 
 def test_no_noise_is_used_twice(tmp_path):
-    x, y = torch.zeros(8, 300, dtype=torch.float64), torch.zeros(8)
-    seen = []
-    for steps in (10, 20):
-        model = linear(300)
-        optimizer = Recording(model.parameters())
-        train(model, x, y, loss_fn=first_output, optimizer=optimizer, steps=steps, checkpoint=tmp_path / "a.pt")
-        seen += optimizer.seen
-    assert len(seen) == 20
-    noise = torch.stack(seen)
+    zeros = rows(torch.zeros, 8, 300)
+    noise = torch.cat([moves_of(zeros, steps=steps, checkpoint=tmp_path / "a.pt")[0] for steps in (10, 20)])
+    assert len(noise) == 20
     noise = noise / noise.norm(dim=1, keepdim=True)
     likeness = (noise @ noise.T - torch.eye(20, dtype=torch.float64)).abs().max()
     assert likeness < 0.4  # 7 standard errors of 1/sqrt(300)
@@ -515,38 +482,32 @@ def test_a_finished_run_is_read_from_its_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
 
 
-CHANGES = {
-    "sigma": {"sigma": 2.0},
-    "clip_norm": {"clip_norm": 0.5},
-    "delta": {"delta": 1e-6},
-    "sampling": {"sampling": Poisson(q=0.25)},
-    "sampling =": {"sampling": Poisson(q=0.5, expected_batch=3.0)},
-}
+def other_rate(model):
+    return {"optimizer": torch.optim.SGD(model.parameters(), lr=0.2)}
 
 
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_checkpoint_of_other_settings_is_refused(name, tmp_path):
-    x, y = data()
-    model, file = network(), tmp_path / "run.pt"
-    train(model, x, y, checkpoint=file, steps=5)
-    with pytest.raises(ValueError, match=rf"^checkpoint must be of a run with the same settings, got one with {name}"):
-        train(network(), x, y, checkpoint=file, **CHANGES[name])
+OTHER_RUNS = [
+    ("sigma", network, {"sigma": 2.0}),
+    ("clip_norm", network, {"clip_norm": 0.5}),
+    ("delta", network, {"delta": 1e-6}),
+    ("sampling", network, {"sampling": Poisson(q=0.25)}),
+    ("sampling =", network, {"sampling": Poisson(q=0.5, expected_batch=3.0)}),
+    ("optimizer", network, other_rate),
+    ("parameters", lambda: network(hidden=4), {}),
+    ("data", network, {"x": data()[0] + 1e-3 * torch.eye(40, 6)}),
+]
 
 
-def test_a_checkpoint_of_other_data_or_optimizer_is_refused(tmp_path):
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     x, y = data()
     file = tmp_path / "run.pt"
     train(network(), x, y, checkpoint=file, steps=5)
-    changed = x.clone()
-    changed[3, 1] += 1e-3
-    with pytest.raises(ValueError, match=r"^checkpoint must .* got one with data"):
-        train(network(), changed, y, checkpoint=file)
-    model = network()
-    with pytest.raises(ValueError, match=r"^checkpoint must .* got one with optimizer"):
-        train(model, x, y, checkpoint=file, optimizer=torch.optim.SGD(model.parameters(), lr=0.2))
-    model = network(hidden=4)
-    with pytest.raises(ValueError, match=r"^checkpoint must .* got one with parameters"):
-        train(model, x, y, checkpoint=file)
+    for name, build, change in OTHER_RUNS:
+        model = build()
+        change = change(model) if callable(change) else change
+        words = rf"^checkpoint must be of a run with the same settings, got one with {name}"
+        with pytest.raises(ValueError, match=words):
+            train(model, **{"x": x, "y": y, "checkpoint": file, **change})
 
 
 def test_a_file_that_is_no_checkpoint_is_refused_and_stays(tmp_path):
