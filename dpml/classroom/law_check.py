@@ -52,7 +52,7 @@ class _Seen(NamedTuple):
     where: list[laws.Cells]  # of each coordinate
     places: NDArray[np.int64]  # runs x coordinates: the cell of each output
     counts: NDArray[Any]  # coordinates x cells
-    known: dict[tuple[int, float], NDArray[np.float64]]  # the shares of laws and factors that were asked for
+    known: dict[Any, Any]  # the cells of each law, and the shares of laws and factors that were asked for
 
 
 @limited
@@ -143,7 +143,9 @@ def _seen(
     within: tuple[float, float],
 ) -> _Seen:
     parts = _parts(right, joint=_few_labels(right))
-    known = {id(part): laws.cells(part, number=_CELLS, within=within) for part in {id(p): p for p in parts}.values()}
+    for part in parts:
+        if id(part) not in known:
+            known[id(part)] = laws.cells(part, number=_CELLS, within=within)
     where = [known[id(part)] for part in parts]
     columns = [outputs] if len(parts) == 1 else list(np.array(outputs, dtype=float).T)
     places = [laws.places(column, cells) for column, cells in zip(columns, where, strict=True)]
@@ -156,7 +158,8 @@ def _shares(seen: _Seen, law: Laws, noise: float = 1.0) -> NDArray[np.float64]:
     """The probability of each cell of each coordinate under a law; 0 for a law of another form."""
     if (id(law), noise) not in seen.known:
         seen.known[id(law), noise] = _shares_of(seen, law, noise)
-    return seen.known[id(law), noise]
+    found: NDArray[np.float64] = seen.known[id(law), noise]
+    return found
 
 
 def _shares_of(seen: _Seen, law: Laws, noise: float) -> NDArray[np.float64]:
