@@ -95,6 +95,8 @@ def browser() -> Iterator[Any]:
         driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_program))
         driver.set_page_load_timeout(HANGS)
         driver.set_script_timeout(HANGS)
+        # Without this the window counts as one in the background, where nothing has the focus.
+        driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
         try:
             yield driver
         finally:
