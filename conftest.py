@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+
+NUMERIC = ("tests/accounting/", "tests/mechanisms/")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -22,3 +25,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     )
     if said:
         pytest.fail(f"the cell writes to stderr: {said}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def every_float_error_raises(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In the numeric rooms a number must not depend on what a user told NumPy to do about overflow and underflow."""
+    numeric = request.node.nodeid.startswith(NUMERIC)
+    with np.errstate(all="raise" if numeric else None):
+        yield

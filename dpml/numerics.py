@@ -53,6 +53,7 @@ def _log_values(name: str, value: ArrayLike, low: float, high: float) -> NDArray
     return raw
 
 
+@np.errstate(under="ignore")
 def log1mexp(x: ArrayLike) -> NDArray[np.float64]:
     r"""Return :math:`\log(1 - e^x)` for x in [-inf, 0]; -inf at x = 0.
 
@@ -70,6 +71,7 @@ def log1mexp(x: ArrayLike) -> NDArray[np.float64]:
     return result[()]
 
 
+@np.errstate(under="ignore")
 def log_expm1(x: ArrayLike) -> NDArray[np.float64]:
     r"""Return :math:`\log(e^x - 1)` for finite x >= 0; -inf at x = 0. Never overflows.
 

@@ -305,6 +305,7 @@ def optimal(
     return Guarantee(total, delta=total_delta, kind="upper bound", adjacency=adjacency)
 
 
+@np.errstate(under="ignore")
 def optimal_delta(*, epsilon: float, delta: float, k: int, total_epsilon: float) -> float:
     """Return the smallest delta that k (epsilon, delta)-private mechanisms together have at `total_epsilon`.
 
@@ -367,6 +368,7 @@ class _Losses(NamedTuple):
     error: NDArray[np.float64]  # bound on the rounding error of log P(X = x) and of sums from there on
 
 
+@np.errstate(under="ignore")
 def _least_epsilon(epsilon: float, k: int, target: float) -> float:
     """The total epsilon at which k randomized responses need a delta of `target`."""
     if target < 0.0:
@@ -411,6 +413,7 @@ def _without_failures(delta: float, k: int, total_delta: float) -> float:
     return 0.0 if abs(left) <= error else left - error
 
 
+@np.errstate(under="ignore")
 def _losses(epsilon: float, k: int) -> _Losses:
     p = 1.0 / (1.0 + math.exp(-epsilon))
     mode = min(k, math.floor((k + 1) * p))

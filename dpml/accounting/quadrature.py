@@ -122,6 +122,7 @@ def _exp_series(x: Array) -> Array:
     return total
 
 
+@np.errstate(under="ignore")
 def _log_excess(u: Array, y: Array) -> Array:
     """u - y for -1 < u <= 1, where y = log(1 + u)."""
     s = np.maximum(u, -0.5) / (2.0 + np.maximum(u, -0.5))
@@ -129,6 +130,7 @@ def _log_excess(u: Array, y: Array) -> Array:
     return np.where(u >= -0.5, near, u - y)
 
 
+@np.errstate(under="ignore")
 def _entropy_excess(u: Array, y: Array) -> Array:
     """(1 + u) y - u for -1 <= u <= 1, where y = log(1 + u)."""
     s = np.maximum(u, -0.5) / (2.0 + np.maximum(u, -0.5))

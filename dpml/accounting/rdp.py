@@ -101,6 +101,7 @@ def gaussian(order: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
         return _finite(a / sigma / (2.0 * sigma), "sigma", sigma)
 
 
+@np.errstate(under="ignore")
 def laplace(order: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     r"""Return the Rényi divergence of the Laplace mechanism, in the shape of `order`.
 
@@ -124,6 +125,7 @@ def laplace(order: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     return np.where(up < _LARGE, moderate, large)[()]
 
 
+@np.errstate(under="ignore")
 def randomized_response(order: ArrayLike, *, epsilon: float) -> NDArray[np.float64]:
     r"""Return the Rényi divergence of randomized response with privacy parameter epsilon, in the shape of `order`.
 
@@ -318,6 +320,7 @@ def _conversion(
     return a, r, -math.log(delta) if delta > 0.0 else math.inf
 
 
+@np.errstate(under="ignore")
 def _expansion(order: int, q: float, curve: NDArray[np.float64], factors: NDArray[np.float64]) -> float:
     r"""$\log \bigl(1 + \sum_{l \ge 2} \binom al q^l (1-q)^{a-l} (c_l e^{(l-1)R(l)} - 1)\bigr) / (a - 1)$.
 

@@ -185,6 +185,7 @@ def _separated(lam: Array, q: float, sigma: float) -> NDArray[np.bool_]:
     return apart & (gap > 0.0) & (gap * gap / 2.0 > _EXPONENT + 0.7 * order)
 
 
+@np.errstate(under="ignore")
 def _log_two_terms(lam: Array, q: float, sigma: float) -> Array:
     exponent = lam * (math.log(q) + (lam + 1.0) / sigma / (2.0 * sigma))
     small = (1.0 - q) * np.expm1(lam * math.log1p(-q)) + q * np.expm1(np.minimum(exponent, LARGE))
@@ -217,6 +218,7 @@ def _share(x: float, q: float, sigma: float) -> float:
     return 1.0 / (1.0 + math.exp(-t)) if t > -700.0 else 0.0
 
 
+@np.errstate(under="ignore")
 def _loss(x: float, q: float, sigma: float) -> float:
     w = (x - 0.5 / sigma) / sigma
     if w < 690.0 and q < 0.9:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["fnr_lower_bound", "gaussian_fnr", "laplace_fnr"]
 
 
+@np.errstate(under="ignore")
 def fnr_lower_bound(fpr: ArrayLike, *, epsilon: float, delta: float) -> NDArray[np.float64]:
     """Return the least false negative rate that (epsilon, delta)-privacy allows at each `fpr`, in its shape.
 
@@ -67,6 +68,7 @@ def fnr_lower_bound(fpr: ArrayLike, *, epsilon: float, delta: float) -> NDArray[
     return (np.maximum(0.0, np.maximum(steep, flat)) + 0.0)[()]  # the sum turns -0.0 into 0.0
 
 
+@np.errstate(under="ignore")
 def gaussian_fnr(fpr: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     """Return the false negative rate of the best test against Gaussian noise at each `fpr`, in its shape. Exact.
 
@@ -82,6 +84,7 @@ def gaussian_fnr(fpr: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     return beta
 
 
+@np.errstate(under="ignore")
 def laplace_fnr(fpr: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     """Return the false negative rate of the best test against Laplace noise at each `fpr`, in its shape. Exact.
 

@@ -72,6 +72,7 @@ def _ratio(top: int, bottom: int) -> float:
         return math.inf if top > 0 else -math.inf
 
 
+@np.errstate(under="ignore")
 def _integral(x: float, h: float) -> float:
     r"""$\int_0^\infty e^{-xs-s^2/2}(1-e^{-hs})\,ds/\sqrt{2\pi}$ by the exp-sinh rule, exact to rounding."""
     nodes, weights = _nodes()

@@ -75,6 +75,7 @@ def laplace_density(y: ArrayLike, *, center: float, scale: float) -> NDArray[np.
         return (np.exp(-np.abs(points - center) / scale) / 2.0 / scale)[()]
 
 
+@np.errstate(under="ignore")
 def laplace_loss(y: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     """Return the privacy loss of output y, in the shape of y: D gives the true answer 0, D' gives 1.
 
@@ -115,6 +116,7 @@ def laplace_delta(*, scale: float, epsilon: float) -> float:
         return 1.0
 
 
+@np.errstate(under="ignore")
 def laplace_epsilon(*, scale: float) -> float:
     r"""Return 1/scale, the least epsilon with delta = 0.
 
@@ -135,6 +137,7 @@ def laplace_epsilon(*, scale: float) -> float:
     return 1.0 / scale
 
 
+@np.errstate(under="ignore")
 def laplace_scale(*, epsilon: float) -> float:
     """Return 1/epsilon, the least scale that gives (epsilon, 0)-differential privacy.
 

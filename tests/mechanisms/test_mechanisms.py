@@ -250,7 +250,9 @@ def test_densities_and_losses(size):
     for name, law in (("laplace", stats.laplace), ("gaussian", stats.norm)):
         of = {"scale": size} if name == "laplace" else {"sigma": size}
         density, loss = (getattr(mechanisms, f"{name}_{what}") for what in ("density", "loss"))
-        np.testing.assert_allclose(density(y, center=0.0, **of), law.pdf(y, 0, size), rtol=1e-12, atol=0)
+        found = density(y, center=0.0, **of)
+        with np.errstate(under="ignore"):
+            np.testing.assert_allclose(found, law.pdf(y, 0, size), rtol=1e-12, atol=0)
         near = np.abs(y) < 30 * size
         wanted = law.logpdf(y, 0, size) - law.logpdf(y, 1, size)
         np.testing.assert_allclose(loss(y, **of)[near], wanted[near], rtol=1e-9, atol=1e-9)

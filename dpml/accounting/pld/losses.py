@@ -181,6 +181,7 @@ def without_replacement(loss: Loss, *, q: float) -> Loss:
     return Loss((pairs.without_replacement(pair, q),), "replace-one", "without replacement")
 
 
+@np.errstate(under="ignore")
 def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
     """Return the epsilon of a composition at delta, from both sides; `parts` are pairs (loss, number of times).
 

@@ -79,6 +79,7 @@ class Line(NamedTuple):
     angle_error: Array  # more of it, per unit of |centre| + epsilon
     aliases: tuple[tuple[Array, float], ...]  # bounds e^{a + b epsilon}
 
+    @np.errstate(under="ignore")
     def log_upper(self, epsilon: Array) -> tuple[Array, Array]:
         """log of an upper bound of delta at epsilon, and its slope (the latter without guarantee)."""
         turned = self._turned(epsilon)
@@ -87,6 +88,7 @@ class Line(NamedTuple):
         value += self.error + self.angle_error * (np.abs(self.centre) + epsilon)
         return self._log(value, epsilon, 1.0), slope
 
+    @np.errstate(under="ignore")
     def log_lower(self, epsilon: Array) -> Array:
         """log of a lower bound of delta at epsilon."""
         value = (self._turned(epsilon) * self.below).real.sum(axis=1)
@@ -106,6 +108,7 @@ class Line(NamedTuple):
         return np.where(value > 1e-300, found, sign * math.inf)
 
 
+@np.errstate(under="ignore")
 def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float = 0.0) -> Line | None:
     """The line of a plan for increasing numbers of steps, cut off at about `accuracy` of delta, with blur w.
 

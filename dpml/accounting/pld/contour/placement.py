@@ -115,6 +115,7 @@ def centred(
     return None
 
 
+@np.errstate(under="ignore")
 def placement_for(
     seen: Moments, aims: list[tuple[float, float]], log_delta: float, accuracy: float
 ) -> Placement | None:

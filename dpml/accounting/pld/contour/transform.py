@@ -132,6 +132,7 @@ def step_for(sigma: float, power: float, t: float) -> float:
     return 2.0 * math.pi / (float(((growth + _EXPONENT) / a).min()) + t / sigma)
 
 
+@np.errstate(under="ignore")
 def quadrature_error(sigma: float, power: float, t: float, step: float) -> float:
     """Bound of the error of F(c + it), relative to F(c), c = power."""
     a, growth = _heights(sigma, power)
@@ -155,6 +156,7 @@ def _loss(w: Array, q: float) -> Array:
     return np.where(w < 700.0, near, w + math.log(q))
 
 
+@np.errstate(under="ignore")
 def grid_moments(at: Grid, powers: Array) -> Array:
     """log F(c) at each c, without a bound of the error."""
     exponents = np.multiply.outer(powers, at.loss)
@@ -165,6 +167,7 @@ def grid_moments(at: Grid, powers: Array) -> Array:
     return found
 
 
+@np.errstate(under="ignore")
 def tilted(at: Grid, power: float, t: float) -> Tilted:
     """The tilted law, for frequencies up to t."""
     exponents = power * at.loss + at.log_weight
@@ -206,6 +209,7 @@ def tilted(at: Grid, power: float, t: float) -> Tilted:
     return Tilted(log_moment, moment_error, mean, masses, losses, errors, turns, *span)
 
 
+@np.errstate(under="ignore")
 def characteristic(law: Tilted, eta: float, count: int) -> NDArray[np.complex128]:
     """E e^{i k eta (l - mean)} - 1 for k = 0, ..., count: k = rows * i + j, as products of two matrices.
 
@@ -239,6 +243,7 @@ def _turns(one: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
     return found
 
 
+@np.errstate(under="ignore")
 def layers(law: Tilted, q: float, sigma: float, power: float) -> Layers:
     """Uniform laws under the density of l: the level sets of a step function with one peak."""
     y = np.linspace(law.low, law.high, _CELLS + 1)

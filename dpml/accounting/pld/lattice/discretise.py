@@ -44,6 +44,7 @@ class Lattice(NamedTuple):
     beyond: float
 
 
+@np.errstate(under="ignore")
 def offset(pair: Pair, h: float) -> float:
     """Where to put the lattice, modulo h: on an atom, or so that what piles up at a sharp end merges to a node.
 
@@ -71,6 +72,7 @@ def offset(pair: Pair, h: float) -> float:
     return math.fmod(end + sign * far, h)
 
 
+@np.errstate(under="ignore")
 def index_range(pair: Pair, h: float, place: float, low: float, high: float) -> tuple[int, int]:
     """First and last index of a lattice that covers [low, high], with nothing to spare at a sharp end."""
     start = math.ceil((pair.low - place) / h) if pair.sharp_low else math.floor((low - place) / h) - 1
@@ -78,6 +80,7 @@ def index_range(pair: Pair, h: float, place: float, low: float, high: float) -> 
     return start, max(stop, start + 2)
 
 
+@np.errstate(under="ignore")
 def worse(pair: Pair, h: float, place: float, start: int, stop: int) -> Lattice:
     """Connect the dots. Losses below the lattice move up to its first point, those above it to infinity.
 
@@ -94,6 +97,7 @@ def worse(pair: Pair, h: float, place: float, start: int, stop: int) -> Lattice:
     return Lattice(start, place, masses, float(p[-1]) + pair.beyond)
 
 
+@np.errstate(under="ignore")
 def better(pair: Pair, h: float, place: float, start: int, stop: int) -> Lattice:
     """Tangents. Losses beyond the two ends of the lattice are dropped.
 

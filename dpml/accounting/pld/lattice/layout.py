@@ -58,6 +58,7 @@ def coarse_law(pair: Pair) -> CoarseLaw:
     return CoarseLaw(log_p - np.log(q[1:-1][held]), log_p, pair.points, above, below, pair.atoms)
 
 
+@np.errstate(under="ignore")
 def plan_layout(
     laws: list[tuple[CoarseLaw, int]],
     log_delta: float | None,

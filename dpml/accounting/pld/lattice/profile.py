@@ -72,6 +72,7 @@ class Profile(NamedTuple):
     steps: float
     beyond: float  # probability of an infinite sum
 
+    @np.errstate(under="ignore")
     def upper(self, epsilon: float) -> float:
         """An upper bound on delta at epsilon."""
         slack = self.steps * (2.0 * RELATIVE) + 1e-12
@@ -83,6 +84,7 @@ class Profile(NamedTuple):
         log_factor = self.log_total - self.window.lam * at + slack
         return _scaled(self._sum(at, 1.0) + outside, log_factor) + self.beyond * (1.0 + 1e-12)
 
+    @np.errstate(under="ignore")
     def lower(self, epsilon: float) -> float:
         """A lower bound on delta at epsilon."""
         slack = self.steps * (2.0 * RELATIVE) + 1e-12
@@ -98,12 +100,14 @@ class Profile(NamedTuple):
         bounds = self.low + self.high + self.error / math.sqrt(min(1.0, window.lam * window.h)) + 1e-300
         return math.exp(min(math.log(bounds) - log_value, 700.0))
 
+    @np.errstate(under="ignore")
     def slope(self, epsilon: float) -> float:
         """That of -log delta at epsilon, about: what an error in epsilon means for delta."""
         reach = 0.01 / self.window.lam
         values = self.upper(epsilon), self.upper(epsilon + reach)
         return math.log(values[0] / values[1]) / reach if min(values) > 0.0 else 0.0
 
+    @np.errstate(under="ignore")
     def _sum(self, at: float, side: float) -> float:
         window = self.window
         at -= self.offset
@@ -121,6 +125,7 @@ def _scaled(value: float, log_factor: float) -> float:
     return math.exp(min(700.0, math.log(value) + log_factor)) if value > 0.0 else 0.0
 
 
+@np.errstate(under="ignore")
 def tilted_profile(parts: list[tuple[Lattice, int]], window: Window, below: float, above: float) -> Profile:
     """The profile of the sum; `below` < lam < `above`: tilts that give good Chernoff bounds of the two tails."""
     size, h, lam = window.size, window.h, window.lam
