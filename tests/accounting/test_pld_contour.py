@@ -81,8 +81,8 @@ def test_a_coarse_quadrature_is_within_its_bound(step, lam):
             at = transform.grid(step.q, step.sigma, power, power, width)
             with np.errstate(under="ignore"):
                 masses = np.exp(power * at.loss + at.log_weight)
-            scale = scale or masses.sum()
-            values.append((masses * np.exp(1j * t * at.loss)).sum() / scale)
+                scale = scale or masses.sum()
+                values.append((masses * np.exp(1j * t * at.loss)).sum() / scale)
         for value, width in zip(values[1:], (1.7 * fine, 2.3 * fine, 3.0 * fine), strict=True):
             bound = transform.quadrature_error(step.sigma, power, t, width)
             assert abs(value - values[0]) <= bound + 1e-12
