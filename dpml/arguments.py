@@ -89,8 +89,7 @@ def as_array(value: Any) -> NDArray[Any]:
 
 
 def _refuse(name: str, allowed: str, value: object, wrong_type: bool = False) -> NoReturn:
-    wrong_type = wrong_type and not (isinstance(value, np.ndarray) and value.ndim)  # whose shape is shown
-    kind = f", a {type(value).__name__}, not an int or float" if wrong_type else ""
+    kind = f", a {type(value).__name__}, not an int or float" if wrong_type and not getattr(value, "ndim", 0) else ""
     raise ValueError(f"{name} must be {allowed}, got {_show(value)}{kind}")
 
 

@@ -201,11 +201,8 @@ def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
     """
     checked = _checked(parts)
     delta = smallest_delta(delta)
-    adjacency, sampling = _labels([loss for loss, _ in checked])
-    merged: dict[Loss, int] = {}
-    for loss, count in checked:
-        merged[loss] = merged.get(loss, 0) + count
-    counted = sorted(((loss, count) for loss, count in merged.items() if count > 0), key=repr)
+    adjacency, sampling = _labels(list(checked))
+    counted = sorted(((loss, count) for loss, count in checked.items() if count > 0), key=repr)
     lower, upper = 0.0, 0.0
     if counted and delta == 0.0:
         lower = upper = max(sum(count * _largest(loss, direction) for loss, count in counted) for direction in (0, -1))
@@ -256,14 +253,16 @@ def _at_the_top(parts: list[tuple[Pair, int]], delta: float) -> tuple[float, flo
     return max(0.0, top - 2e-5 + math.log1p(-math.exp(log_ratio)) - 1e-9), top * (1.0 + 1e-12)
 
 
-def _checked(parts: Sequence[tuple[Loss, int]]) -> list[tuple[Loss, int]]:
+def _checked(parts: Sequence[tuple[Loss, int]]) -> dict[Loss, int]:
+    """How often each loss occurs."""
     if not isinstance(parts, list | tuple) or not parts:
         raise ValueError(f"parts must be a non-empty list of (loss, count), got {repr(parts)[:60]}")
-    checked = []
+    checked: dict[Loss, int] = {}
     for part in parts:
         if not (isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], Loss)):
             raise ValueError(f"parts must hold pairs (loss, count), got {repr(part)[:60]}")
-        checked.append((part[0], arguments.integer("parts must hold counts: a count", part[1], 0, 10**9)))
+        count = arguments.integer("parts must hold counts: a count", part[1], 0, 10**9)
+        checked[part[0]] = checked.get(part[0], 0) + count
     return checked
 
 

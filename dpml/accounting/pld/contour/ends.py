@@ -7,6 +7,7 @@ is out of reach, or its two ends stay too far apart.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -130,20 +131,13 @@ def refuted_below(found: Line, log_delta: float, upper: float, close: float) -> 
 def closer(found: Line, log_delta: float, low: float, high: float, width: float) -> tuple[float, float]:
     """The two ends again where delta is so flat or uneven that the quick searches end far from where the line can."""
 
-    def above(value: float) -> float:
-        return min(max(value - log_delta, -700.0), 700.0)
+    def excess(log_value: Callable[[Array], Array]) -> Callable[[float], float]:
+        return lambda at: min(max(float(log_value(np.array([at]))[0]) - log_delta, -700.0), 700.0)
 
-    def excess(epsilon: float) -> float:
-        return above(float(found.log_upper(np.array([epsilon]))[0][0]))
-
-    def excess_below(epsilon: float) -> float:
-        return above(float(found.log_lower(np.array([epsilon]))[0]))
-
-    if low < high and excess(high) <= 0.0:
-        high = numerics.bracket(excess, low=low, high=high, width=width)[1]
-    if low < high:
-        low = numerics.bracket(excess_below, low=low, high=high, width=width)[0]
-    return low, high
+    upper = excess(lambda at: found.log_upper(at)[0])
+    if low < high and upper(high) <= 0.0:
+        high = numerics.bracket(upper, low=low, high=high, width=width)[1]
+    return numerics.bracket(excess(found.log_lower), low=low, high=high, width=width)[0] if low < high else low, high
 
 
 class Ends(NamedTuple):
@@ -186,8 +180,8 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
             break
         if blur:
             wanted = tolerance * scale(high)
-            far = abs(high - guess) > wanted  # then the tilt was no good, and the width says little
-            blur = blur_for(wanted, lam) if far else blur * max(0.2, min(0.7, math.sqrt(0.5 * wanted / (high - low))))
+            share = math.sqrt(0.5 * wanted / (high - low))  # says little where the tilt was no good, far from the end
+            blur = blur_for(wanted, lam) if abs(high - guess) > wanted else blur * max(0.2, min(0.7, share))
         elif high - low > 0.5 * last:
             if accuracy == SHORT:
                 break

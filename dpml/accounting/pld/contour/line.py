@@ -149,17 +149,16 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float
     coefficients *= weight
     sizes = np.abs(weight) * (1.0 + bump * np.abs(whole))
     power_error = np.exp(np.multiply.outer(steps, log_size))
-    wrong = steps * (power_error @ (sizes * (each / np.exp(log_size) + 16.0 * UNIT * np.abs(logs))))
-    wrong += 32.0 * UNIT * (power_error @ sizes)
     total = power_error @ sizes
+    wrong = steps * (power_error @ (sizes * (each / np.exp(log_size) + 16.0 * UNIT * np.abs(logs))))
     centre = steps * (law.mean * step.sign) + blur * blur * (lam + 0.5)
     log_total = steps * law.log_moment + 0.5 * blur * blur * lam * (lam + 1.0)
-    error: Array = (tails + wrong) * (1.0 + 1e-9) + UNIT * (16.0 + 2.0 * count) * total
+    error: Array = (tails + wrong) * (1.0 + 1e-9) + UNIT * (50.0 + 2.0 * count) * total
     slack = steps * law.moment_error + 16.0 * UNIT * (1.0 + np.abs(log_total))
     sides = tuple(_alias(step, steps, law, lam, float(plan.lams[i]), length, blur) for i in plan.sides)
     below: NDArray[np.complex128] | float = 1.0 - bump * whole if blur else 1.0
-    angle_error = 4.0 * UNIT * top * total
-    return Line(lam, log_total, slack, frequencies, coefficients, below, centre, error, angle_error, sides)
+    of_angle = 4.0 * UNIT * top * total
+    return Line(lam, log_total, slack, frequencies, coefficients, below, centre, error, of_angle, sides)
 
 
 def log1p(x: NDArray[np.complex128]) -> NDArray[np.complex128]:

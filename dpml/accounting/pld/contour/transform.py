@@ -150,10 +150,7 @@ def grid(q: float, sigma: float, least: float, largest: float, step: float) -> G
 
 def _loss(w: Array, q: float) -> Array:
     """log(1 + q (e^w - 1)) at increasing w."""
-    if w[-1] < 700.0:
-        return np.asarray(np.log1p(q * np.expm1(w)), dtype=np.float64)
-    near = np.log1p(q * np.expm1(np.minimum(w, 700.0)))
-    return np.where(w < 700.0, near, w + math.log(q))
+    return np.where(w < 700.0, np.log1p(q * np.expm1(np.minimum(w, 700.0))), w + math.log(q))
 
 
 @np.errstate(under="ignore")
@@ -205,8 +202,9 @@ def tilted(at: Grid, power: float, t: float) -> Tilted:
     errors = UNIT * float((seldom * each).sum()) + 4.2 * cut, UNIT * moving
     turns = 24.0 * UNIT * float(seldom.sum()), 24.0 * UNIT * float(often.sum())
     moment_error = 2.0 * UNIT * moment_error + 2.1 * cut
-    span = float(at.y[keep.start]), float(at.y[keep.stop - 1])
-    return Tilted(log_moment, moment_error, mean, masses, losses, errors, turns, *span)
+    return Tilted(
+        log_moment, moment_error, mean, masses, losses, errors, turns, *at.y[[keep.start, keep.stop - 1]].tolist()
+    )
 
 
 @np.errstate(under="ignore")

@@ -169,10 +169,8 @@ def upper_of_both(removed: Pair, steps: int, delta: float, *, below: float = mat
 def epsilon_interval(parts: Parts, delta: float, tolerance: float) -> tuple[float, float]:
     """(lower, upper), at most tolerance * `scale` apart unless the lattice would exceed `LARGEST`."""
     if infinite(parts) * (1.0 + 1e-12) >= delta:
-        pair, count = parts[0]
-        if len(parts) == count == 1 and pair.beyond == delta and pair.atoms:  # all finite losses must be covered
-            return pair.atoms[-1] * (1.0 - 1e-11), pair.atoms[-1]
-        return 0.0, math.inf
+        atoms = parts[0][0].atoms if len(parts) == parts[0][1] == 1 and parts[0][0].beyond == delta else ()
+        return (atoms[-1] * (1.0 - 1e-11), atoms[-1]) if atoms else (0.0, math.inf)  # all finite losses are covered
     layout, high, aim = _first(parts, delta, tolerance)
     low, asked, slope = 0.0, tolerance, 0.0
     for _ in range(4):

@@ -72,7 +72,6 @@ def offset(pair: Pair, h: float) -> float:
     return math.fmod(end + sign * far, h)
 
 
-@np.errstate(under="ignore")
 def index_range(pair: Pair, h: float, place: float, low: float, high: float) -> tuple[int, int]:
     """First and last index of a lattice that covers [low, high], with nothing to spare at a sharp end."""
     start = math.ceil((pair.low - place) / h) if pair.sharp_low else math.floor((low - place) / h) - 1

@@ -72,7 +72,6 @@ class Profile(NamedTuple):
     steps: float
     beyond: float  # probability of an infinite sum
 
-    @np.errstate(under="ignore")
     def upper(self, epsilon: float) -> float:
         """An upper bound on delta at epsilon."""
         slack = self.steps * (2.0 * RELATIVE) + 1e-12
@@ -84,7 +83,6 @@ class Profile(NamedTuple):
         log_factor = self.log_total - self.window.lam * at + slack
         return _scaled(self._sum(at, 1.0) + outside, log_factor) + self.beyond * (1.0 + 1e-12)
 
-    @np.errstate(under="ignore")
     def lower(self, epsilon: float) -> float:
         """A lower bound on delta at epsilon."""
         slack = self.steps * (2.0 * RELATIVE) + 1e-12
@@ -100,7 +98,6 @@ class Profile(NamedTuple):
         bounds = self.low + self.high + self.error / math.sqrt(min(1.0, window.lam * window.h)) + 1e-300
         return math.exp(min(math.log(bounds) - log_value, 700.0))
 
-    @np.errstate(under="ignore")
     def slope(self, epsilon: float) -> float:
         """That of -log delta at epsilon, about: what an error in epsilon means for delta."""
         reach = 0.01 / self.window.lam
@@ -139,9 +136,8 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window, below: floa
     for lattice, count in parts:
         places = lattice.start + np.arange(len(lattice.masses))
         losses: Array = np.asarray(places * h + lattice.offset, dtype=np.float64)
-        with np.errstate(under="ignore"):
-            totals = {s: _log_total(lattice.masses, losses, s) for s in logs}
-            tilted = _tilt(lattice.masses, lam * losses - totals[lam])
+        totals = {s: _log_total(lattice.masses, losses, s) for s in logs}
+        tilted = _tilt(lattice.masses, lam * losses - totals[lam])
         for s in logs:
             logs[s] += count * totals[s]
         folded, rows = _folded(tilted, lattice.start, size)
