@@ -5,6 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy import special
 
 from dpml import mechanisms
 from dpml.accounting import composition, moments, pld, rdp
@@ -47,6 +48,46 @@ def test_a_rare_record_and_little_noise():
     found = pld.epsilon_bounds(q=1e-6, sigma=0.5, steps=10**6, delta=1e-5)
     assert 0.025 <= found.lower <= 0.0266180 + 5e-8
     assert 0.0266180 - 5e-8 <= found.upper <= 0.0285
+
+
+@pytest.mark.parametrize(
+    ("q", "steps", "delta", "width"),
+    [(1e-4, 1000, 1e-3, 1e-4), (1e-4, 1000, 1e-12, 1e-4), (1e-6, 10**6, 1e-5, 1e-3), (0.01, 100, 1e-5, 1e-4)],
+)
+@np.errstate(under="ignore")
+def test_little_noise_against_the_number_of_draws(q, steps, delta, width):
+    """At sigma = 0.05 the loss of k draws is normal, up to 1e-20: a sum over k is the profile."""
+    sigma, k = 0.05, np.arange(1, 200)
+    log_binomial = special.gammaln(steps + 1) - special.gammaln(k + 1) - special.gammaln(steps - k + 1)
+    log_chance = log_binomial + k * math.log(q) + (steps - k) * math.log1p(-q)
+    mean = k * (0.5 / sigma**2 + math.log(q)) + (steps - k) * math.log1p(-q)
+    deviation = np.sqrt(k) / sigma
+
+    def profile(epsilon):
+        z = (mean - epsilon) / deviation
+        second = epsilon - mean + deviation**2 / 2 + special.log_ndtr(z - deviation)
+        return (np.exp(log_chance) * special.ndtr(z) - np.exp(log_chance + second)).sum()
+
+    found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    assert profile(found.upper) <= delta <= profile(found.lower)
+    assert found.upper - found.lower <= width * found.upper / 100
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps", "delta", "width"),
+    [
+        (1e-4, 1.0, 1000, 1e-12, 1e-4),
+        (0.01, 0.05, 10**9, 1e-3, 2e3),
+        (0.5, 0.05, 10**6, 1e-3, 1e2),
+        (1e-4, 0.5, 10**5, 1e-9, 1e-4),
+        (1e-6, 0.5, 2, 1e-12, 3e-3),  # the lower end
+        (1e-6, 1000.0, 10**6, 1e-12, 1e-5),
+    ],
+)
+def test_epsilon_is_the_upper_end_of_its_bracket(q, sigma, steps, delta, width):
+    found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+    assert pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon == found.upper
+    assert found.upper - found.lower <= width
 
 
 @pytest.mark.parametrize("seed", range(30))

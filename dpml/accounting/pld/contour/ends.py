@@ -118,26 +118,15 @@ def certified_ends(found: Line, log_delta: float, guess: Array, close: Array) ->
     return np.where(bad, math.inf, at)
 
 
-def refuted_below(found: Line, log_delta: float, upper: float, close: float) -> float:
-    """An epsilon below `upper` that is certainly not enough, close to the largest one where that can be seen; or 0."""
-    reach = close
-    while reach < upper:
-        if found.log_lower(np.array([upper - reach]))[0] > log_delta:
-            return upper - reach
-        reach *= 2.0
-    return 0.0
+def safe_search(
+    bound: Callable[[Array], Array], log_delta: float, low: float, high: float, guess: float, width: float
+) -> tuple[float, float]:
+    """Epsilons at most `width` apart at which the logarithm of a bound of delta is above log delta and not."""
 
+    def excess(at: float) -> float:
+        return min(max(float(bound(np.array([at]))[0]) - log_delta, -700.0), 700.0)
 
-def closer(found: Line, log_delta: float, low: float, high: float, width: float) -> tuple[float, float]:
-    """The two ends again where delta is so flat or uneven that the quick searches end far from where the line can."""
-
-    def excess(log_value: Callable[[Array], Array]) -> Callable[[float], float]:
-        return lambda at: min(max(float(log_value(np.array([at]))[0]) - log_delta, -700.0), 700.0)
-
-    upper = excess(lambda at: found.log_upper(at)[0])
-    if low < high and upper(high) <= 0.0:
-        high = numerics.bracket(upper, low=low, high=high, width=width)[1]
-    return numerics.bracket(excess(found.log_lower), low=low, high=high, width=width)[0] if low < high else low, high
+    return numerics.bracket(excess, low=low, high=high, guess=guess, width=width) if low < high else (low, high)
 
 
 class Ends(NamedTuple):
@@ -173,9 +162,10 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
         high = min(high, float(certified_ends(found, log_delta, np.array([guess]), np.array([close]))[0]))
         if math.isinf(high):
             break
-        low = max(low, refuted_below(found, log_delta, high, close))
-        if high - low > tolerance * scale(high):
-            low, high = closer(found, log_delta, low, high, close)
+        low = safe_search(found.log_lower, log_delta, min(low, high), high, max(low, high - close), close)[0]
+        wide = high - low > tolerance * scale(high)
+        if wide and found.log_upper(np.array([high]))[0][0] <= log_delta:  # too far, where delta is flat or uneven
+            high = safe_search(lambda at: found.log_upper(at)[0], log_delta, low, high, high, close)[1]  # noqa: B023
         if high - low <= tolerance * scale(high):
             break
         if blur:

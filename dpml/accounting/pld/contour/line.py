@@ -131,7 +131,7 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float
     at = int(np.argmax(fine))
     count, tails = int(counts[at]), np.exp(steps * log_decay[at] + log_rest[at])
     top = count * eta
-    if (count + 1) * (step.node_count(power, top) + len(steps)) > MOST_WORK[blur > 0.0]:
+    if (count + 1 + 300 * (blur > 0.0)) * (step.node_count(power, top) + len(steps)) > MOST_WORK[blur > 0.0]:
         return None
     law = step.tilted(power, top)
     k: Array = np.arange(count + 1, dtype=np.float64)

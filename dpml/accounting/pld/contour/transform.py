@@ -37,7 +37,8 @@ p = c - b and masses $m_j$ prop. to $r^c$, from $\mathbb E\,r^b = 1$,
 
 in which every term, with its error, is as small as the part of the law that the term stands for.
 
-Decay. For all $|t| \ge \tau$ at once: let step functions lie under the density of l. A step function with one peak is
+Decay. For all $|t| \ge \tau$ at once: let two step functions, side by side (with little noise the law has a bump of
+records that were drawn), lie under the density of l. A step function with one peak is
 a mixture of uniform laws on its level sets, and that on an interval of width w contributes $|\mathrm{sinc}(tw/2)|$.
 With $\bar s(x) = \sup_{z \ge x} |\mathrm{sinc}\,z|$,
 
@@ -243,7 +244,7 @@ def _turns(one: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
 
 @np.errstate(under="ignore")
 def layers(law: Tilted, q: float, sigma: float, power: float) -> Layers:
-    """Uniform laws under the density of l: the level sets of a step function with one peak."""
+    """Uniform laws under the density of l: the level sets of two step functions with one peak each."""
     y = np.linspace(law.low, law.high, _CELLS + 1)
     w = (y - 0.5 / sigma) / sigma
     loss = _loss(w, q)
@@ -257,13 +258,24 @@ def layers(law: Tilted, q: float, sigma: float, power: float) -> Layers:
     left, right, width = log_density[:-1], log_density[1:], float(y[1] - y[0])
     valley = np.where((least < 0.0) & (most > 0.0), width * np.minimum(-least, most), 0.0)
     height = np.exp(np.minimum(left, right) - valley) * (1.0 - _SLACK)
+    # at the lowest place between the highest peaks of the two halves, so that a bump of either half counts
+    middle = len(height) // 2
+    first, last = int(height[:middle].argmax()), middle + int(height[middle:].argmax())
+    cut = max(1, first + int(height[first : last + 1].argmin()))
+    halves = slice(0, cut), slice(cut, _CELLS)
+    parts = [_level_sets(height[half], loss[half.start : half.stop + 1]) for half in halves]
+    return Layers(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+
+
+def _level_sets(height: Array, loss: Array) -> tuple[Array, Array]:
+    """Widths and masses of the level sets of the largest step function with one peak under the heights."""
     peak = int(height.argmax())
     up = np.minimum.accumulate(height[peak::-1])[::-1]
     down = np.minimum.accumulate(height[peak:])
     levels = np.sort(np.concatenate([up, down[1:]]))
     start = loss[np.searchsorted(up, levels)]
     stop = loss[len(height) - np.searchsorted(down[::-1], levels)]
-    return Layers(stop - start, np.diff(levels, prepend=0.0) * (stop - start))
+    return stop - start, np.diff(levels, prepend=0.0) * (stop - start)
 
 
 def deficit(under: Layers, t: Array) -> Array:

@@ -46,7 +46,7 @@ def layout_for(
     for _ in range(3):
         if finite is None:
             target = max(math.exp(best.log_bound), SMALLEST_DELTA)
-        elif best.cost <= 2**18:
+        elif best.cost <= 2**18 and epsilon is None:
             break
         else:
             wanted = min(1e-2, 0.2 * tolerance * max(best.window.lam, slope))
@@ -132,7 +132,7 @@ def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float,
         else:
             best, least = layout, felt
         allowed = tolerance * scale(end)
-        off = found.steps * layout.window.h**2 * (slope + 1.0) / 12.0
+        off = layout.steps * layout.window.h**2 * (slope + 1.0) / 12.0
         if last or (off <= allowed and felt <= 0.1 * allowed):
             break
         if aim is None and felt > 0.1 * allowed and felt <= least:

@@ -60,7 +60,7 @@ def offset(pair: Pair, h: float) -> float:
     else:
         return 0.0
     near, far = 0.0, h  # distances of the node from the end: at 0 the merged loss lies inside of it
-    for _ in range(3):
+    for _ in range(9):
         distance = np.linspace(near, far, 33)
         y = np.sort(end + sign * (distance + h / 2.0))
         p, q = pair.cells(y)
@@ -175,25 +175,27 @@ def _make_convex(masses: Array, h: float) -> bool:
     A node of negative mass lies above the chord of its neighbours, so it is no vertex of the convex hull. Below the
     first node there is only loss -infinity, which takes its share of q. Values >= 0 that end in 0 leave nothing
     negative at the top but rounding; that moves down with p kept, which raises H by |mass| times the way. False if
-    this is more than rounding, or if many passes were not enough.
+    this is more than rounding.
     """
-    stay = np.ones(len(masses), dtype=bool)
-    for _ in range(2000):  # in the usual settings a few hundred passes do
-        if not (masses < 0.0).any():
-            return True
-        stay &= masses >= 0.0
-        nodes = np.flatnonzero(stay)
-        gone = np.flatnonzero(masses < 0.0)
-        m = masses[gone]
-        masses[gone] = 0.0
-        where = np.searchsorted(nodes, gone)
-        top = where == len(nodes)
-        if top.any() and -(m[top] * (gone[top] - nodes[-1])).sum() * h > 1e-13 * masses[nodes[-3:]].sum():
+    mass, below, above = masses.tolist(), list(range(-1, len(masses) - 1)), list(range(1, len(masses) + 1))
+    waiting = np.flatnonzero(masses < 0.0).tolist()
+    while waiting:
+        at = waiting.pop()
+        m, low, high = mass[at], below[at], above[at]
+        if m >= 0.0:
+            continue
+        inner = math.expm1((low - at) * h) / math.expm1((low - high) * h) if low >= 0 else 1.0
+        up = inner if high < len(mass) else 0.0
+        if up == 0.0 and (low < 0 or -m * (at - low) * h > 1e-13 * (mass[low] + mass[below[low]])):
             return False
-        inside = (where > 0) & ~top
-        below, above = nodes[np.maximum(where - 1, 0)], nodes[np.minimum(where, len(nodes) - 1)]
-        distance = np.where(inside, above - below, 1) * h
-        share = np.where(inside, np.expm1(-(gone - below) * h) / np.expm1(-distance), 1.0)
-        np.add.at(masses, above, share * m)
-        np.add.at(masses, below, (1.0 - share) * m)
-    return False
+        mass[at] = 0.0
+        for node, part in ((high, up * m), (low, (1.0 - up) * m)):
+            if part < 0.0:
+                mass[node] += part
+                waiting.append(node)
+        if high < len(mass):
+            below[high] = low
+        if low >= 0:
+            above[low] = high
+    masses[:] = mass
+    return True

@@ -34,6 +34,7 @@ class CoarseLaw(NamedTuple):
     above: Array
     below: Array
     atoms: tuple[float, ...]
+    low: float  # where a node will be: a sharp lower end
 
 
 class Layout(NamedTuple):
@@ -46,6 +47,7 @@ class Layout(NamedTuple):
     guess: float  # epsilon, by the Chernoff bound
     log_bound: float  # log delta at epsilon, by the same bound
     cost: float  # points of the window, or of the largest lattice
+    steps: float  # number of losses that are not all but on a node
 
 
 def coarse_law(pair: Pair) -> CoarseLaw:
@@ -55,7 +57,8 @@ def coarse_law(pair: Pair) -> CoarseLaw:
     below = np.cumsum(p[:-1])
     held = (p[1:-1] > 0.0) & (q[1:-1] > 0.0)
     log_p = np.log(p[1:-1][held])
-    return CoarseLaw(log_p - np.log(q[1:-1][held]), log_p, pair.points, above, below, pair.atoms)
+    low = pair.low if pair.sharp_low else -math.inf
+    return CoarseLaw(log_p - np.log(q[1:-1][held]), log_p, pair.points, above, below, pair.atoms, low)
 
 
 @np.errstate(under="ignore")
@@ -102,7 +105,10 @@ def plan_layout(
         value = log_delta + (lams * guess - k)
     else:
         value = log_best[best] - 3.0 + (lams - lams[best]) * guess + k[best] - k
-    h = 0.9 * math.sqrt(8.0 * tolerance * relative / (steps * (max(float(lams[best]), slope) + 1.0)))
+    h, moving = 0.0, steps
+    for _ in range(4):
+        h = 0.9 * math.sqrt(8.0 * tolerance * relative / (moving * (max(float(lams[best]), slope) + 1.0)))
+        moving = sum(count * _moving(seen, float(lams[best]), h) for seen, count in laws)
     fine = np.abs(grid) * h < 0.3  # for steeper tilts the lattice is no image of the law
     candidates = []
     for chosen in (best, *(best - np.array([1, 2, 3, 5, 8, 13, 21]))):
@@ -130,7 +136,17 @@ def plan_layout(
         h = (high - low) / 2.0**size
     window = Window(h, low, 2**size, lam)
     cost = max(2.0**size, 2.0 * span / h)
-    return Layout(window, float(grid[below]), float(grid[above]), tails, guess, log_bound, cost)
+    return Layout(window, float(grid[below]), float(grid[above]), tails, guess, log_bound, cost, moving)
+
+
+def _moving(seen: CoarseLaw, lam: float, h: float) -> float:
+    """How much of the tilted law has losses that a lattice of step h moves by as much as h, about.
+
+    Most losses of rarely drawn records are close to their least one, where a node is: they are moved by less.
+    """
+    exponents = lam * seen.losses + seen.log_masses
+    weights = np.exp(exponents - exponents.max())
+    return float((weights * np.minimum(1.0, 10.0 / h * (seen.losses - seen.low))).sum() / weights.sum()) + 1e-9
 
 
 def _tails(seen: CoarseLaw, above: float, below: float) -> tuple[float, float]:

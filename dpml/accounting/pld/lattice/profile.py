@@ -74,22 +74,23 @@ class Profile(NamedTuple):
 
     def upper(self, epsilon: float) -> float:
         """An upper bound on delta at epsilon."""
-        slack = self.steps * (2.0 * RELATIVE) + 1e-12
-        at = epsilon - self.steps * SHIFT
+        at, log_factor = self._moved(epsilon, 1.0)
         top = (self.start + self.window.size) * self.window.h + self.offset - at
         outside = self.high * math.exp(-self.window.lam * max(top, 0.0))
         if at < self.start * self.window.h + self.offset:  # then sums below the window may exceed epsilon
             outside += self.low
-        log_factor = self.log_total - self.window.lam * at + slack
         return _scaled(self._sum(at, 1.0) + outside, log_factor) + self.beyond * (1.0 + 1e-12)
 
     def lower(self, epsilon: float) -> float:
         """A lower bound on delta at epsilon."""
-        slack = self.steps * (2.0 * RELATIVE) + 1e-12
-        at = epsilon + self.steps * SHIFT
-        log_factor = self.log_total - self.window.lam * at - slack
+        at, log_factor = self._moved(epsilon, -1.0)
         inside = max(0.0, self._sum(at, -1.0) - self.low - self.high)
         return _scaled(inside, log_factor) + self.beyond * (1.0 - 1e-12)
+
+    def _moved(self, epsilon: float, side: float) -> tuple[float, float]:
+        """Epsilon and the logarithm of the unit there, after the rounding of masses and losses in every step."""
+        at = epsilon - side * self.steps * SHIFT
+        return at, self.log_total - self.window.lam * at + side * (self.steps * (2.0 * RELATIVE) + 1e-12)
 
     def noise(self, epsilon: float, delta: float) -> float:
         """The share of delta, at epsilon, that the bounds on wrap-around and rounding amount to."""
@@ -178,10 +179,8 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window, below: floa
 def _tilt(masses: Array, exponents: Array) -> Array:
     if max(exponents[0], exponents[-1]) < 600.0:
         return masses * np.exp(exponents)
-    held = masses > 0.0
-    tilted = np.zeros(len(masses))
-    tilted[held] = np.exp(exponents[held] + np.log(masses[held]))
-    return tilted
+    with np.errstate(divide="ignore"):
+        return np.exp(exponents + np.log(masses))
 
 
 def _log_total(masses: Array, losses: Array, s: float) -> float:
