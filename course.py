@@ -28,6 +28,15 @@ INDEX = "index-url|extra-index-url|no-index|find-links|trusted-host|proxy|cert|c
 INDEX += "|timeout|default-timeout|retries|cache-dir|no-cache-dir"
 PROBE = "import jupyter_book, nbval, pytest, scipy, importlib.metadata as m; m.version('dpml'), m.version('torch')"
 BUILD = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
+EXECUTE = """import logging, sys
+from jupyter_cache import get_cache
+from jupyter_cache.executors import load_executor
+cache, paths = get_cache(sys.argv[1]), sys.argv[2:]
+for path in paths:
+    cache.add_nb_to_project(path)
+runner = load_executor("local-parallel", cache, logger=logging.getLogger())
+for path in runner.run_and_cache(filter_uris=paths, timeout=600).succeeded:
+    print(f"{path}: Executing notebook")"""
 RELEASE = """import sys; from dpml.classroom.students import release_course; report = release_course(*sys.argv[1:])
 print(*(f"{status} {path}" for path, status in report), sep="\\n")
 if "newer" in dict(report).values():
@@ -130,10 +139,13 @@ def drop_stale_outputs(root):
 
 def site(root, *arguments):
     drop_stale_outputs(root)
+    # The build runs one notebook after the other: before it, those that must run do so on all cores.
+    notebooks = sorted((root / "notebooks").rglob("[0-9]*.ipynb"))
+    early = run(root, "-c", EXECUTE, root / "_build" / ".jupyter_cache", *notebooks, show="$^")[1]
     # --all reads every page: else the warnings of the last build, or an older side bar, stay unseen.
     build = ["-c", BUILD, "build", "--all", "--warningiserror", "--keep-going", "."]
     status, output = run(root, *build, show=r"(?!.*(ParserConfig\(|without encryption))")
-    ran = [os.path.relpath(name, str(root)) for name in re.findall(r"(.*): Executing notebook", output)]
+    ran = [os.path.relpath(name, str(root)) for name in re.findall(r"(.*): Executing notebook", early + output)]
     print(f"Notebooks that ran: {', '.join(ran) or 'none, the stored outputs are up to date'}")
     page = root / "_build" / "html" / "index.html"
     print("The build failed: the lines with WARNING or ERROR say why." if status else f"The site: {page}")
