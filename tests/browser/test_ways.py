@@ -30,6 +30,7 @@ def test_a_page_of_the_course(site: Path, number: str, notebook: chapters.Notebo
     if "exercises" in notebook.page:
         assert 0 < page.count("Show the solution") <= unfolded.lower().count("write your answer here")
     assert "✓" not in unfolded
+    assert not re.search(r"\d(it/s|s/it)\b", unfolded), "a progress bar that stands still"
 
 
 def test_the_way_through_the_course(site: Path) -> None:
