@@ -49,7 +49,6 @@ function facts() {
     errors: Array.from(article.querySelectorAll('.system-message, .problematic, .output.stderr, .output.traceback'))
       .filter((e) => !e.closest('.tag_raises-exception')).map((e) => e.textContent),
     numbers: Array.from(document.querySelectorAll('.eqno'), (e) => e.textContent.replace('#', '').trim()),
-    explorers: document.querySelectorAll('.dpml-explorer:not(.dpml-live)').length,
     references: Array.from(article.querySelectorAll('a.reference.internal'), (e) =>
       [e.textContent.trim(), e.getAttribute('href')]),
     alts: Array.from(article.querySelectorAll('img'), (e) => [e.getAttribute('src').slice(0, 60), e.getAttribute('alt')]),

@@ -11,9 +11,8 @@ import pytest
 from dpml.classroom.explorer import COVER, Explorer, Range, Switch
 from dpml.classroom.marks import Axis, Frame, Line, Text
 
-from .looking import DESKTOP, PHONE, Visit, open_page, pages, resize
+from .looking import DESKTOP, PHONE, open_page, pages, resize
 
-Look = Callable[[str], Visit]
 PROJECTOR, HIGHEST = (1280, 720), 620  # pixels
 
 # The drawing itself: the paths that move, without the ghosts of the previous state.
@@ -46,9 +45,9 @@ def press(browser: Any, key: str) -> None:
     ActionChains(browser).send_keys(getattr(Keys, key)).perform()
 
 
-def pages_with_explorers(visit: Look) -> Iterator[str]:
+def pages_with_explorers(site: Path) -> Iterator[str]:
     for page in pages():
-        if visit(page).facts["explorers"]:
+        if 'class="dpml-explorer' in (site / page).read_text(encoding="utf-8"):
             yield page
 
 
@@ -83,9 +82,9 @@ def drive(browser: Any, explorer: Any, slider: Any) -> None:
     assert abs(browser.execute_script("return window.scrollY") - place) < 60, "a key scrolled the page"
 
 
-def test_every_explorer_moves_by_keyboard(browser: Any, visit: Look, address: str) -> None:
+def test_every_explorer_moves_by_keyboard(browser: Any, site: Path, address: str) -> None:
     count = 0
-    for page in pages_with_explorers(visit):
+    for page in pages_with_explorers(site):
         open_page(browser, f"{address}/{page}")
         for explorer in explorers(browser):
             assert sliders(explorer), f"{page}: an explorer without a slider"
@@ -96,8 +95,8 @@ def test_every_explorer_moves_by_keyboard(browser: Any, visit: Look, address: st
     assert count > 0, "the site shows no explorer"
 
 
-def test_every_switch_redraws(browser: Any, visit: Look, address: str) -> None:
-    for page in pages_with_explorers(visit):
+def test_every_switch_redraws(browser: Any, site: Path, address: str) -> None:
+    for page in pages_with_explorers(site):
         open_page(browser, f"{address}/{page}")
         for explorer in explorers(browser):
             seen = set()
@@ -115,10 +114,10 @@ def test_every_switch_redraws(browser: Any, visit: Look, address: str) -> None:
                 assert not boxes[-1].is_selected(), f"{page}: the arrow key does not move the switch"
 
 
-def test_a_slider_follows_the_mouse(browser: Any, visit: Look, address: str) -> None:
+def test_a_slider_follows_the_mouse(browser: Any, site: Path, address: str) -> None:
     from selenium.webdriver import ActionChains
 
-    open_page(browser, f"{address}/{next(pages_with_explorers(visit))}")
+    open_page(browser, f"{address}/{next(pages_with_explorers(site))}")
     explorer = explorers(browser)[0]
     slider = sliders(explorer)[0]
     browser.execute_script(SHOW, slider)
@@ -133,8 +132,8 @@ def test_a_slider_follows_the_mouse(browser: Any, visit: Look, address: str) -> 
     assert before[1] != after[1]
 
 
-def test_the_table_behind_a_figure_opens(browser: Any, visit: Look, address: str) -> None:
-    open_page(browser, f"{address}/{next(pages_with_explorers(visit))}")
+def test_the_table_behind_a_figure_opens(browser: Any, site: Path, address: str) -> None:
+    open_page(browser, f"{address}/{next(pages_with_explorers(site))}")
     details = explorers(browser)[0].find_element("css selector", "details")
     browser.execute_script(SHOW, details)
     details.find_element("css selector", "summary").click()
@@ -144,9 +143,9 @@ def test_the_table_behind_a_figure_opens(browser: Any, visit: Look, address: str
     assert rows[0].text.strip()
 
 
-def test_explorers_and_formulas_work_from_a_file(browser: Any, visit: Look, site: Path) -> None:
+def test_explorers_and_formulas_work_from_a_file(browser: Any, site: Path) -> None:
     """Double-clicked, without any server."""
-    page = next(pages_with_explorers(visit))
+    page = next(pages_with_explorers(site))
     open_page(browser, (site / page).as_uri())
     explorer = explorers(browser)[0]
     drive(browser, explorer, sliders(explorer)[0])
@@ -154,10 +153,10 @@ def test_explorers_and_formulas_work_from_a_file(browser: Any, visit: Look, site
     assert browser.execute_script("return document.querySelectorAll('mjx-container').length") >= formulas
 
 
-def test_figure_title_and_controls_fit_a_projector(browser: Any, visit: Look, address: str) -> None:
+def test_figure_title_and_controls_fit_a_projector(browser: Any, site: Path, address: str) -> None:
     """The whole explorer, its finding uncovered and its table closed; and as wide as the page on a phone."""
     heights = {}
-    for page in pages_with_explorers(visit):
+    for page in pages_with_explorers(site):
         open_page(browser, f"{address}/{page}")
         for size in (PROJECTOR, PHONE):
             resize(browser, size)
