@@ -137,11 +137,7 @@ class Bounds:
         Source: definition of an upper bound.
         """
         return Guarantee(
-            self.upper,
-            delta=self.delta,
-            kind="upper bound",
-            adjacency=self.adjacency,
-            sampling=self.sampling,
+            self.upper, delta=self.delta, kind="upper bound", adjacency=self.adjacency, sampling=self.sampling
         )
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import accounting, waiting
+from benchmarks import accounting, accounting_grid, waiting
 from book.ext import recorded
 
 ROOT = Path(__file__).parents[2]
@@ -100,3 +100,17 @@ def test_the_report_on_waiting_says_what_misses_its_goal(capsys):
     goals = [goal for goal, call in waiting.numbers().values() if goal <= 1.0 and call() is not None]
     assert len(goals) == 3
     assert len(dict(waiting.explorers())) > 30
+
+
+def test_the_grid_of_the_tight_accountant():
+    record = json.loads(accounting_grid.RESULTS.read_text(encoding="utf-8"))
+    rows = record["rows"]
+    assert record["command"] == accounting_grid.COMMAND
+    assert [tuple(row[:4]) for row in rows] == accounting_grid.POINTS
+    assert not any(accounting_grid.is_above(row) for row in rows)
+    missed = [row for row in rows if accounting_grid.is_slow(row) or accounting_grid.is_wide(row)]
+    assert len(missed) <= 0.1 * len(rows)
+    counted, listed = (table[3] for table in accounting_grid.tables(record))
+    assert [len(counted), len(listed)] == [3, len(missed)]
+    point = rows[100][:4]
+    assert accounting_grid.measure(*point)[4:7] == pytest.approx(rows[100][4:7], rel=1e-4)

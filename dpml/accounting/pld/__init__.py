@@ -74,6 +74,7 @@ if TYPE_CHECKING:
 __all__ = ["DeltaBounds", "delta_bounds", "epsilon", "epsilon_bounds", "epsilon_curve", "noise_multiplier"]
 
 LEAST_SIGMA = 0.04
+TOO_MANY = 10**8  # steps, for which the rounding of a lattice tells less than a contour
 
 
 class DeltaBounds(NamedTuple):
@@ -91,12 +92,12 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     """Return the tight epsilon from both sides, for add/remove neighbours and Poisson sampling.
 
     The upper end is the one that `epsilon` returns. The ends are at most 1e-4 max(1, epsilon / 100) apart in the
-    settings of training runs, 3e-3 epsilon where epsilon is below 1/30, and 3e-6 where it is below 1e-3. With q <= 1e-4
-    they may be wider: for a few steps (q = 1e-4, sigma = 1, 2 steps, delta = 1e-5: [2.5e-4, 3.9e-4], and the upper end
-    is the close one), and for some 1e5 steps or more with small delta (q = 1e-6, sigma = 0.5, 1e6 steps, delta = 1e-12:
-    [1.973, 1.979]; sigma = 0.7, 1e5 steps: [0.013, 0.028]); so they may where delta is below 1e-50 or so. Both hold all
-    the same. The upper end is infinite only where that is true: delta = 0, or sigma = 0 with
-    delta < 1 - (1 - q)^steps.
+    settings of training runs, 3e-3 epsilon where epsilon is below 1/30, and 3e-6 where it is below 1e-3. They may be
+    some hundredths of epsilon apart, and found in up to 10 s, where records are rare (q = 1e-6 or so) and steps or
+    digits of delta are many: q = 1e-6, sigma = 0.5, 1e6 steps, delta = 1e-12 gives [1.973, 1.979]. For 1e9 such steps
+    at sigma = 1 they are [0.25, 0.33]. The lower end may be lost for epsilon = 1e-5 or so, or for 1e9 steps with
+    sigma = 0.05. They may be wider where delta is below 1e-50 or so. Both hold all the same. The upper end is infinite
+    only where that is true: delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
 
     Raises:
         ValueError: if q is not in [0, 1], sigma not in [0, inf), steps not an integer in [0, 1e9] or delta neither 0
@@ -112,7 +113,7 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
         lower = 0.0 if math.isinf(exact) else exact * (1.0 - 3.0 * ROUNDING)
         return Bounds(lower, upper=exact, delta=delta, adjacency="add/remove", sampling="Poisson")
     lower, upper = _ends(q, sigma, steps, delta)
-    if not agree(lower, upper, INTERVAL):
+    if not agree(lower, upper, INTERVAL) and steps < TOO_MANY:
         with losses_of(sigma):
             lower = max(lower, bracket.epsilon_interval([(_removed(q, sigma), steps)], delta, INTERVAL)[0])
     return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="add/remove", sampling="Poisson")
@@ -224,7 +225,7 @@ def _ends(q: float, sigma: float, steps: int, delta: float) -> tuple[float, floa
     """A lower end, which may be 0, and the one upper end where no closed form holds; arguments not checked."""
     _supported(q, sigma)
     lower, upper = both_directions(q, sigma, steps, delta, TOLERANCE)
-    if not agree(lower, upper, INTERVAL):
+    if not agree(lower, upper, INTERVAL) and (steps < TOO_MANY or math.isinf(upper)):
         with losses_of(sigma):
             upper = bracket.upper_of_both(_removed(q, sigma), steps, delta, below=upper)
     return lower, upper
