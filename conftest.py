@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-NUMERIC = ("tests/accounting/", "tests/mechanisms/")
+NUMERIC = tuple(f"tests/{room}/" for room in ("accounting", "audit", "mechanisms", "pate", "ptr"))
 
 
 @pytest.hookimpl(tryfirst=True)

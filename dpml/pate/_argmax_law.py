@@ -37,6 +37,7 @@ _LOG_HALF = -math.log(2.0)
 _CHUNK = 2_000_000  # numbers in memory at a time
 
 
+@np.errstate(over="ignore", under="ignore")
 def log_law(units: Array) -> Array:
     """Logarithms of the probabilities of each class; the counts `units`, over b, ascend in each row and end with 0.
 
@@ -90,8 +91,7 @@ def _above(c: Array) -> Array:
     number = max(1, math.ceil(c.shape[1] / 10.0)) if c.shape[1] > 32 else 1  # 16 nodes integrate degree 31 exactly
     v = ((np.arange(number)[:, None] + _NODES) / number).reshape(-1)
     log_weights = np.tile(_LOG_WEIGHTS, number) - math.log(number)
-    with np.errstate(under="ignore"):
-        factors = np.log1p(-0.5 * np.exp(c)[:, None, :] * v[:, None])  # [rows, nodes, classes]
+    factors = np.log1p(-0.5 * np.exp(c)[:, None, :] * v[:, None])  # [rows, nodes, classes]
     terms = factors.sum(axis=2, keepdims=True) - factors + log_weights[:, None]
     return np.asarray(_log_sum(terms) + c + _LOG_HALF, dtype=np.float64)
 
@@ -100,8 +100,7 @@ def _panels(c: Array, owner: NDArray[np.intp], start: Array, size: Array) -> Arr
     """Gauss-Legendre over panels that contain no count in their inside; `owner` is the row of each."""
     u = (start[:, None] + size[:, None] * _NODES)[:, :, None] - c[owner][:, None, :]  # [panels, nodes, classes]
     below = u < 0.0
-    with np.errstate(under="ignore"):
-        log_F = np.where(below, u + _LOG_HALF, np.log1p(-0.5 * np.exp(-np.maximum(u, 0.0))))
+    log_F = np.where(below, u + _LOG_HALF, np.log1p(-0.5 * np.exp(-np.maximum(u, 0.0))))
     log_f = _LOG_HALF - np.abs(u)
     terms = log_F.sum(axis=2, keepdims=True) - log_F + log_f + (_LOG_WEIGHTS + np.log(size)[:, None])[:, :, None]
     return _sum_by_row(owner, _log_sum(terms), c.shape[0])
@@ -117,16 +116,14 @@ def _middles(c: Array, interval: NDArray[np.intp], length: Array) -> Array:
     slope = ahead.sum(axis=1, keepdims=True) - np.where(ahead, 0.0, 1.0)
     span = (length - 2.0 * _EDGE)[:, None]
     steep = np.maximum(slope, 1.0)
-    with np.errstate(under="ignore", over="ignore"):
-        grown = np.log(-np.expm1(-steep * span)) - np.log(steep)
+    grown = np.log(-np.expm1(-steep * span)) - np.log(steep)
     return np.asarray(log_value + np.where(slope > 0.0, grown, np.log(span)), dtype=np.float64)
 
 
 def _log_sum(terms: Array) -> Array:
     """Sum over the nodes (axis 1) of exponentials, as a logarithm."""
     top = terms.max(axis=1, keepdims=True)
-    with np.errstate(under="ignore"):
-        return np.asarray(top[:, 0] + np.log(np.exp(terms - top).sum(axis=1)), dtype=np.float64)
+    return np.asarray(top[:, 0] + np.log(np.exp(terms - top).sum(axis=1)), dtype=np.float64)
 
 
 def _sum_by_row(owner: NDArray[np.intp], terms: Array, rows: int) -> Array:
@@ -136,7 +133,6 @@ def _sum_by_row(owner: NDArray[np.intp], terms: Array, rows: int) -> Array:
     first = np.flatnonzero(np.diff(owner, prepend=-1))
     top = np.maximum.reduceat(terms, first, axis=0)
     result = np.full((rows, terms.shape[1]), -math.inf)
-    with np.errstate(under="ignore"):
-        shifted = np.exp(terms - np.repeat(top, np.diff(first, append=owner.size), axis=0))
+    shifted = np.exp(terms - np.repeat(top, np.diff(first, append=owner.size), axis=0))
     result[owner[first]] = top + np.log(np.add.reduceat(shifted, first, axis=0))
     return result

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,10 +112,7 @@ def laplace_student_data_dependent(counts: ArrayLike, *, scale: float, delta: fl
     votes, times, queries = _tally(counts)
     worst = laplace_student(queries=queries, scale=scale, delta=delta)
 
-    def moment(lam: Array) -> Array:
-        return np.asarray(times @ laplace_moment_data_dependent(votes, lam=lam, scale=scale))
-
-    return _best(moment, worst, 2.0 / scale * math.sqrt(queries))
+    return _best(lambda lam: times @ laplace_moment_data_dependent(votes, lam=lam, scale=scale), worst)
 
 
 def gnmax_student_data_dependent(counts: ArrayLike, *, sigma: float, delta: float) -> DataDependent:
@@ -132,11 +128,7 @@ def gnmax_student_data_dependent(counts: ArrayLike, *, sigma: float, delta: floa
     """
     votes, times, queries = _tally(counts)
     worst = gnmax_student(queries=queries, sigma=sigma, delta=delta)
-
-    def moment(lam: Array) -> Array:
-        return np.asarray(lam * (times @ gnmax_rdp_data_dependent(votes, order=1.0 + lam, sigma=sigma)))
-
-    return _best(moment, worst, math.sqrt(2.0 * queries) / sigma)
+    return _best(lambda lam: lam * (times @ gnmax_rdp_data_dependent(votes, order=1.0 + lam, sigma=sigma)), worst)
 
 
 def confident_student_data_dependent(
@@ -160,12 +152,8 @@ def confident_student_data_dependent(
     worst = confident_student(
         asked=queries, answered=queries, sigma_threshold=sigma_threshold, sigma=sigma, delta=delta
     )
-
-    def moment(lam: Array) -> Array:
-        of = {"threshold": threshold, "sigma_threshold": sigma_threshold, "sigma": sigma}
-        return np.asarray(lam * (times @ confident_rdp_data_dependent(votes, order=1.0 + lam, **of)))
-
-    return _best(moment, worst, math.hypot(1.0 / sigma_threshold, math.sqrt(2.0) / sigma) * math.sqrt(queries))
+    of = {"threshold": threshold, "sigma_threshold": sigma_threshold, "sigma": sigma}
+    return _best(lambda lam: lam * (times @ confident_rdp_data_dependent(votes, order=1.0 + lam, **of)), worst)
 
 
 def _tally(counts: ArrayLike) -> tuple[Array, Array, int]:
@@ -177,12 +165,13 @@ def _tally(counts: ArrayLike) -> tuple[Array, Array, int]:
     return different, times.astype(np.float64), len(votes)
 
 
-def _best(moment: Callable[[Array], Array], worst: Guarantee, strength: float) -> DataDependent:
+def _best(moment: orders.Moment, worst: Guarantee) -> DataDependent:
     """The best order of the moments, unless the bound for any votes is smaller: it holds for these as well."""
     if worst.delta in {0.0, 1.0} or worst.epsilon == 0.0:
         return DataDependent(worst)
     slack = -math.log(worst.delta)
-    guess = math.sqrt(2.0 * slack) / min(max(strength, 1e-12), 1e12)
+    near, far = math.sqrt(2.0 * slack), math.sqrt(2.0 * (slack + worst.epsilon))
+    guess = near / min(max(far - near, 1e-12), 1e12)  # the best order of the Gaussian mechanism with this epsilon
     with np.errstate(over="ignore"):
         value, lam = orders.best(moment, 1.0, slack, guess=guess)
     if not value < worst.epsilon:

@@ -77,6 +77,7 @@ def gnmax_rdp_data_dependent(counts: ArrayLike, *, order: ArrayLike, sigma: floa
     return arguments.finite("sigma", sigma, values).reshape(log_q.shape + orders.shape)[()]
 
 
+@np.errstate(over="ignore", under="ignore")
 def confident_rdp_data_dependent(
     counts: ArrayLike, *, order: ArrayLike, threshold: float, sigma_threshold: float, sigma: float
 ) -> Array:
@@ -99,8 +100,7 @@ def confident_rdp_data_dependent(
     threshold = arguments.real("threshold", threshold)
     test = arguments.real("sigma_threshold", sigma_threshold, 0.0, low_open=True)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    with np.errstate(over="ignore"):
-        margin = np.clip((votes.max(axis=-1) - threshold) / test, -1e100, 1e100)
+    margin = np.clip((votes.max(axis=-1) - threshold) / test, -1e100, 1e100)
     log_answer, log_silence = log_ndtr(margin), log_ndtr(-margin)
     log_q = _log_upset(_behind(votes), sigma)
     asked, answered = _over(orders, test).ravel() / 2.0, _over(orders, sigma).ravel()
@@ -121,10 +121,10 @@ def _behind(votes: Array) -> Array:
     return np.asarray(np.sort(gaps(votes), axis=-1)[..., 1:], dtype=np.float64)
 
 
+@np.errstate(over="ignore", under="ignore")
 def _log_upset(behind: Array, sigma: float) -> Array:
     """The logarithm of the Lemma's q, which does not underflow, from the gaps of all classes but the leader."""
-    with np.errstate(over="ignore"):
-        log_terms = log_ndtr(-np.minimum(behind / math.sqrt(2.0) / sigma, 1e100))
+    log_terms = log_ndtr(-np.minimum(behind / math.sqrt(2.0) / sigma, 1e100))
     log_q = np.logaddexp.reduce(log_terms, axis=-1)
     return np.asarray(np.minimum(log_q, -math.log1p(1.0 / behind.shape[-1])), dtype=np.float64)
 
@@ -134,6 +134,7 @@ def _gnmax_bounds(log_q: Array, order: Array, sigma: float) -> Array:
     return _smaller_bound(log_q, order, _over(order, sigma), _squared(sigma))
 
 
+@np.errstate(over="ignore", under="ignore")
 def _smaller_bound(log_q: Array, order: Array, base: Array, variance: float) -> Array:
     """Theorem 2 with divergence order/variance for all votes, and `base`, Theorem 1, where it is smaller or alone."""
     log_q = np.maximum(np.minimum(log_q, 0.0), _LEAST_LOG_Q)
@@ -149,8 +150,7 @@ def _smaller_bound(log_q: Array, order: Array, base: Array, variance: float) -> 
     log_a = log_rest - numerics.log1mexp((lq + e2) * (1.0 - 1.0 / m))
     log_b = e2 + np.where(usable, 1.0 / variance, 0.0) - lq / m
     lam = order - 1.0
-    with np.errstate(over="ignore"):
-        theorem_2 = _log_of_sum(log_rest + lam * log_a, lq + lam * log_b) / lam
+    theorem_2 = _log_of_sum(log_rest + lam * log_a, lq + lam * log_b) / lam
     return np.where(usable & (order <= mu + 1.0), np.minimum(base, theorem_2), base)
 
 

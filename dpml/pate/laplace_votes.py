@@ -137,25 +137,25 @@ def laplace_moment_data_dependent(counts: ArrayLike, *, lam: ArrayLike, scale: f
     return arguments.finite("scale", scale, values).reshape(log_q.shape + lams.shape)[()]
 
 
+@np.errstate(over="ignore", under="ignore")
 def _log_upset(votes: Array, scale: float) -> Array:
     """The logarithm of the Lemma's q, which does not underflow. The votes are checked already."""
-    with np.errstate(over="ignore"):
-        gap = np.sort(gaps(votes), axis=-1)[..., 1:] / scale  # the leader is left out, and of several that tie, one
+    gap = np.sort(gaps(votes), axis=-1)[..., 1:] / scale  # the leader is left out, and of several that tie, one
     gap = np.minimum(gap, 1e300)
     log_terms = np.log((2.0 + gap) / 4.0) - gap
     log_q = np.logaddexp.reduce(log_terms, axis=-1)
     return np.asarray(np.minimum(log_q, math.log1p(-1.0 / votes.shape[-1])), dtype=np.float64)
 
 
+@np.errstate(over="ignore", under="ignore", divide="ignore")
 def _log_moments(log_q: Array, lam: Array, scale: float) -> Array:
     """The smaller of the two bounds; `log_q` and `lam` broadcast."""
     loss = 2.0 / scale
     base = _any_votes(lam, scale)
     holds = log_q < -np.logaddexp(0.0, loss)
     safe = np.where(holds, log_q, -np.logaddexp(0.0, loss) - 1.0)
-    with np.errstate(under="ignore", over="ignore", divide="ignore"):
-        stay = (lam + 1.0) * np.log1p(-np.exp(safe)) - lam * np.log1p(-np.exp(safe + loss))
-        leave = safe + loss * lam
+    stay = (lam + 1.0) * np.log1p(-np.exp(safe)) - lam * np.log1p(-np.exp(safe + loss))
+    leave = safe + loss * lam
     return np.where(holds, np.minimum(base, _log_of_sum(stay, leave)), base)
 
 
@@ -167,7 +167,6 @@ def _any_votes(lam: Array, scale: float) -> Array:
 def _log_of_sum(stay: Array, leave: Array) -> Array:
     """log(e^stay + e^leave) >= 0, without cancellation where `stay` is near 0 and e^leave small."""
     small = (np.abs(stay) < 0.5) & (leave < 0.0)
-    with np.errstate(under="ignore"):
-        near = np.log1p(np.expm1(np.where(small, stay, 0.0)) + np.exp(np.where(small, leave, -1.0)))
-        value = np.where(small, near, np.logaddexp(stay, leave))
+    near = np.log1p(np.expm1(np.where(small, stay, 0.0)) + np.exp(np.where(small, leave, -1.0)))
+    value = np.where(small, near, np.logaddexp(stay, leave))
     return np.maximum(0.0, value)  # a Rényi divergence is never negative: only rounding falls below

@@ -169,6 +169,7 @@ def scaled_distance(counts: ArrayLike, *, q: float, n_models: int) -> NDArray[np
     return distance
 
 
+@np.errstate(under="ignore")
 def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float, q: float, n_models: int) -> float:
     r"""Return the probability that M_samp releases f(D), apart from the event B, for a function with two answers.
 

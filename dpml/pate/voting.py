@@ -71,8 +71,7 @@ def noisy_argmax(counts: ArrayLike, *, scale: float, rng: np.random.Generator) -
     """
     votes = histograms("counts", counts)
     scale = arguments.real("scale", scale, 0.0, low_open=True)
-    rng = arguments.generator("rng", rng)
-    return _winner(votes, scale, rng.laplace(size=votes.shape))
+    return _winner(votes, scale, arguments.generator("rng", rng).laplace(size=votes.shape))
 
 
 def gnmax(counts: ArrayLike, *, sigma: float, rng: np.random.Generator) -> int | NDArray[np.int64]:
@@ -89,8 +88,7 @@ def gnmax(counts: ArrayLike, *, sigma: float, rng: np.random.Generator) -> int |
     """
     votes = histograms("counts", counts)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    rng = arguments.generator("rng", rng)
-    return _winner(votes, sigma, rng.normal(size=votes.shape))
+    return _winner(votes, sigma, arguments.generator("rng", rng).normal(size=votes.shape))
 
 
 def confident_gnmax(

@@ -65,6 +65,7 @@ def product_law(a: float, mu: float, order: float) -> Law:
     return Law(points, product_log_density(points, a, mu) + math.log(step))
 
 
+@np.errstate(under="ignore")
 def product_log_density(points: Array, a: float, mu: float) -> Array:
     """log of the density of the loss under Q."""
     shift, norm = mu * mu / 2.0, math.log(mu * math.sqrt(2.0 * math.pi))
@@ -94,6 +95,7 @@ def log_case_2(lam: Array, q: float, given: Parameters) -> Array:
     return result
 
 
+@np.errstate(under="ignore")
 def mixed_log(usual: Array, rare: Array, weight: float) -> Array:
     """log((1 - weight) e^usual + weight e^rare) for exponents >= 0, without cancellation near 0."""
     small, rare_small = np.minimum(usual, _LARGE), np.minimum(rare, _LARGE)

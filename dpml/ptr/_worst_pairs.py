@@ -51,6 +51,7 @@ def laplace_gaussian(a: float, mu: float) -> Pair:
     log_factor = math.log(0.25) - a / 2.0 - mu * mu / 8.0
     share = 0.5 * math.exp(-a)
 
+    @np.errstate(under="ignore")
     def cells(edges: Array) -> tuple[Array, Array]:
         v = np.concatenate([[-np.inf], edges / mu, [np.inf]])
         near, far, half = a / mu, -a / mu, mu / 2.0
@@ -111,6 +112,7 @@ def log_mass(centre: Array, half: float) -> Array:
 def public_choice(weight: float, pair: Pair, other: Pair) -> Pair:
     """`other` with probability `weight`, else `pair`; the output says which."""
 
+    @np.errstate(under="ignore")
     def cells(edges: Array) -> tuple[Array, Array]:
         (p, q), (p1, q1) = pair.cells(edges), other.cells(edges)
         return (1.0 - weight) * p + weight * p1, (1.0 - weight) * q + weight * q1
@@ -121,6 +123,7 @@ def public_choice(weight: float, pair: Pair, other: Pair) -> Pair:
 def sometimes_open(weight: float, pair: Pair) -> Pair:
     """`pair`, but with probability `weight` everything becomes known."""
 
+    @np.errstate(under="ignore")
     def cells(edges: Array) -> tuple[Array, Array]:
         p, q = pair.cells(edges)
         p, q = (1.0 - weight) * p, (1.0 - weight) * q
@@ -161,6 +164,7 @@ def larger(inner: Pair, outer: Pair) -> Pair:
     (p_in, q_in), (p_out, q_out) = inner.cells(np.array([c])), outer.cells(np.array([c]))
     more, less = max(0.0, float(p_in[-1] - p_out[-1]) - outer.beyond), max(0.0, float(q_in[-1] - q_out[-1]))
 
+    @np.errstate(under="ignore")
     def cells(edges: Array) -> tuple[Array, Array]:
         merged = np.union1d(edges, [-c, c])
         (p, q), (p1, q1) = inner.cells(merged), outer.cells(merged)

@@ -23,12 +23,14 @@ MANY = np.random.default_rng(0).multinomial(250, [0.91] + [0.01] * 9, size=10_00
 ORDERS = np.array([1.1, 1.5, 2.0, 3.0, 5.0, 9.0, 20.0, 70.0])
 
 
+@np.errstate(under="ignore")
 def divergence(order, log_p, log_p_neighbour):
     """The Rényi divergence of two laws given by their logarithms."""
     terms = order[:, None] * log_p - (order[:, None] - 1.0) * log_p_neighbour
     return logsumexp(terms, axis=1) / (order - 1.0)
 
 
+@np.errstate(under="ignore")
 def gnmax_log_law(counts, sigma):
     """log P of each class: the trapezoidal rule, which converges fast for smooth integrands that vanish at the ends."""
     c = np.asarray(counts) / sigma
@@ -309,6 +311,7 @@ def test_one_laplace_label_by_integration(scale, delta):
         assert float(one_query_delta(scale, mp.mpf(found) - mp.mpf("1e-4"))) > delta
 
 
+@np.errstate(under="ignore")
 def contour_delta(queries, scale, epsilon, tilt):
     """E(1 - e^(epsilon - S))_+ as an integral of the moments of S along Re z = tilt, and what cutting it off may lose.
 
@@ -378,9 +381,10 @@ def test_laplace_students_cover_the_labels_of_two_classes(queries, scale, delta)
                 [[first, voters - first], [first - 1, voters - first + 1]], scale=scale
             )
             loss = wins * (here[0] - there[0]) + (queries - wins) * (here[1] - there[1])
-            law = binom.pmf(wins, queries, math.exp(here[0]))
-            worst = max(worst, float(law @ np.maximum(0.0, -np.expm1(cost - loss))))
-            needed = max(needed, float(law @ np.maximum(0.0, -np.expm1(0.66 * cost - loss))))
+            with np.errstate(under="ignore"):
+                law = binom.pmf(wins, queries, math.exp(here[0]))
+                worst = max(worst, float(law @ np.maximum(0.0, -np.expm1(cost - loss))))
+                needed = max(needed, float(law @ np.maximum(0.0, -np.expm1(0.66 * cost - loss))))
     assert worst <= delta
     assert needed > delta or queries < 100
 
@@ -561,6 +565,7 @@ def test_the_smooth_bound_is_smooth_and_bounds_the_sensitivity(sigma, beta):
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.3, 1e-3), (4.0, 1e-6)])
+@np.errstate(under="ignore")
 def test_the_release_is_private_by_integration(epsilon, delta):
     """The worst pair of Laplace laws that the theorem allows, and some others: the exact delta is at most the claim."""
     beta, kappa = math.log1p(epsilon / (2 * math.log(1 / delta))), 1.7

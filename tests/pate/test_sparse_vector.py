@@ -68,8 +68,8 @@ def test_log_probability_far_below_the_smallest_float():
     t = np.linspace(0.0, 600.0, 600_001)
     with np.errstate(under="ignore"):
         log_f = np.where(t < 50, (t - 50) / 4 - math.log(2), np.log1p(-0.5 * np.exp(-np.maximum(t - 50, 0) / 4)))
-    logs = 10_000 * log_f - t / 2 - math.log(4)
-    by_hand = logs.max() + math.log(np.trapezoid(np.exp(logs - logs.max()), t))
+        logs = 10_000 * log_f - t / 2 - math.log(4)
+        by_hand = logs.max() + math.log(np.trapezoid(np.exp(logs - logs.max()), t))
     assert math.isclose(got, by_hand, rel_tol=1e-7)
 
 

@@ -146,7 +146,7 @@ EPSILONS = np.array([0.0, 0.3, 1.0, 2.0, 3.5, 5.0])
 def gaussian_profile(mean, epsilon):
     """max over events of P(E) - e^epsilon Q(E) for unit normals `mean` apart, at any real epsilon."""
     mean = np.abs(mean)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
         value = ndtr(mean / 2 - epsilon / mean) - np.exp(epsilon) * ndtr(-mean / 2 - epsilon / mean)
     return np.where(mean > 0, value, np.maximum(0.0, -np.expm1(epsilon)))
 
@@ -173,7 +173,8 @@ def divergence(here, there, epsilon, *, sigma2, sigma1=SIGMA):
         loss = (np.abs(s - other) - np.abs(s - margin)) / SCALE
         deviation = sigma2 if left >= limit else sigma1
         profile = gaussian_profile((f - g) / deviation, epsilon[:, None] - loss)
-        total += (right - left) / 2 * profile @ (WEIGHTS * density)
+        with np.errstate(under="ignore"):
+            total += (right - left) / 2 * profile @ (WEIGHTS * density)
     return total
 
 

@@ -97,6 +97,7 @@ def remembered(make: Callable[..., Pair]) -> Callable[..., Pair]:
     return made
 
 
+@np.errstate(under="ignore")
 def normal_masses(points: Array, mean: float) -> Array:
     """The masses of N(mean, 1) in the n - 1 cells between n non-decreasing points, of which any may be infinite.
 
@@ -225,6 +226,7 @@ def sampled_loss(t: Array, q: float) -> Array:
 def poisson(pair: Pair, q: float) -> Pair:
     """(1 - q) Q + q P against Q: the direction in which a record is removed."""
 
+    @np.errstate(under="ignore")
     def cells(edges: Array) -> tuple[Array, Array]:
         p0, q0 = pair.cells(base_loss(edges, q))
         return (1.0 - q) * q0 + q * p0, q0

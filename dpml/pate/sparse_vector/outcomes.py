@@ -90,6 +90,7 @@ def _scale(name: str, value: float) -> float:
     return scale
 
 
+@np.errstate(under="ignore")
 def _log_cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """The logarithm of the distribution function of Lap(1)."""
     return np.where(x < 0.0, np.minimum(x, 0.0) - math.log(2.0), np.log1p(-0.5 * np.exp(-np.maximum(x, 0.0))))
