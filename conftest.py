@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-NUMERIC = tuple(f"tests/{room}/" for room in ("accounting", "audit", "mechanisms", "pate", "ptr"))
+ROOMS = ("accounting", "audit", "mechanisms", "pate", "ptr", "lessons/test_all_explorers", "lessons/test_every_mistake")
+NUMERIC = tuple(f"tests/{room}" for room in ROOMS)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -37,9 +37,10 @@ LIMIT = 60.0  # seconds for a check, which takes about one
 
 
 def limited(check: Callable[P, T]) -> Callable[P, T]:
-    """The check with one sentence where it is stopped, by the student or because it takes too long."""
+    """The check under NumPy's own settings; with one sentence where the student or the limit of time stops it."""
 
     @functools.wraps(check)
+    @np.errstate(all="warn", under="ignore")
     def run(*args: P.args, **given: P.kwargs) -> T:
         ended, late, here = threading.Event(), threading.Event(), ctypes.c_ulong(threading.get_ident())
 
@@ -73,9 +74,9 @@ def spoken(setting: Setting) -> str:
 
 @contextmanager
 def quiet() -> Iterator[io.StringIO]:
-    """Runs student code without its prints and warnings; what it prints is kept in the yielded buffer."""
+    """Runs student code without its prints and warnings, under NumPy's own settings; yields what it prints."""
     printed = io.StringIO()
-    with warnings.catch_warnings(), redirect_stdout(printed):
+    with warnings.catch_warnings(), redirect_stdout(printed), np.errstate(all="warn", under="ignore"):
         warnings.simplefilter("ignore")
         yield printed
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
 from dpml.classroom.marks import COLOURS, Axis, Frame, Line, Mark, Scale
 from dpml.classroom.svg import Panel, drawing, label_of, path_of
 from dpml.classroom.table import table_of
@@ -128,7 +130,8 @@ Control = Range | Switch
 class Explorer:
     """A figure that moves.
 
-    `draw` receives the value of each control by name and returns the frame of that state. `x` and `y` are the axes:
+    `draw` receives the value of each control by name and returns the frame of that state; it runs under NumPy's own
+    settings of floats. `x` and `y` are the axes:
     one of each for one panel; two in either for two panels, which share the other if it is one. Every frame must have
     the same kinds of marks in the same order.
 
@@ -155,6 +158,7 @@ class Explorer:
         counts = [1 if isinstance(axes, Axis) else len(axes) for axes in (self.x, self.y)]
         if not set(counts) <= {1, 2}:
             raise ValueError(f"x and y must be the axes of one panel or two for {self.name!r}, got {counts}")
+        object.__setattr__(self, "draw", np.errstate(all="warn", under="ignore")(self.draw))
 
     @cached_property
     def panels(self) -> list[Panel]:
