@@ -168,5 +168,5 @@ def _log_of_sum(stay: Array, leave: Array) -> Array:
     """log(e^stay + e^leave) >= 0, without cancellation where `stay` is near 0 and e^leave small."""
     small = (np.abs(stay) < 0.5) & (leave < 0.0)
     near = np.log1p(np.expm1(np.where(small, stay, 0.0)) + np.exp(np.where(small, leave, -1.0)))
-    value = np.where(small, near, np.logaddexp(stay, leave))
-    return np.maximum(0.0, value)  # a Rényi divergence is never negative: only rounding falls below
+    # A Rényi divergence is never negative: only rounding falls below.
+    return np.maximum(0.0, np.where(small, near, np.logaddexp(stay, leave)))

@@ -293,8 +293,7 @@ def _binomial(k: NDArray[np.int64], n: int, p: float) -> NDArray[np.float64]:
     if p in (0.0, 1.0):
         return np.where(k == n * p, 1.0, 0.0)
     ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    probabilities: NDArray[np.float64] = np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
-    return probabilities
+    return np.asarray(np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p)), dtype=np.float64)
 
 
 def _plan(epsilon: float, delta: float, n: int, share: Callable[[float], float]) -> SamplingPlan:

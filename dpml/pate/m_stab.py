@@ -199,8 +199,7 @@ def _tail(distance: ArrayLike, *, epsilon: float, delta: float, sign: float) -> 
     d = arguments.array("distance", distance)
     t = sign * (-math.log(delta) - epsilon * d)
     small = 0.5 * np.exp(-np.abs(t))
-    result: NDArray[np.float64] = np.where(t >= 0.0, small, 1.0 - small)
-    return result[()]
+    return np.where(t >= 0.0, small, 1.0 - small)[()]
 
 
 def budget(epsilon: float, delta: float) -> tuple[float, float]:
