@@ -414,7 +414,7 @@ def test_a_cell_that_complains_fails_as_in_the_site(tmp_path):
     words = ["-p", "conftest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path]
     done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, encoding="utf-8")
     assert "3 failed, 1 passed" in done.stdout, done.stdout
-    assert done.stdout.count("the cell writes to stderr") == 3
+    assert done.stdout.count("the cell writes to stderr") >= 3
     assert re.findall(r"FAILED \S*one.ipynb::Cell (\d)", done.stdout) == ["1", "2", "3"]
 
 
