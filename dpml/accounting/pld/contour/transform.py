@@ -260,10 +260,9 @@ def layers(law: Tilted, q: float, sigma: float, power: float) -> Layers:
     height = np.exp(np.minimum(left, right) - valley) * (1.0 - _SLACK)
     # at the lowest place between the highest peaks of the two halves, so that a bump of either half counts
     middle = len(height) // 2
-    first, last = int(height[:middle].argmax()), middle + int(height[middle:].argmax())
-    cut = max(1, first + int(height[first : last + 1].argmin()))
-    halves = slice(0, cut), slice(cut, _CELLS)
-    parts = [_level_sets(height[half], loss[half.start : half.stop + 1]) for half in halves]
+    lower, upper = int(height[:middle].argmax()), middle + int(height[middle:].argmax())
+    cut = max(1, lower + int(height[lower : upper + 1].argmin()))
+    parts = [_level_sets(height[a:b], loss[a : b + 1]) for a, b in ((0, cut), (cut, _CELLS))]
     return Layers(*(np.concatenate(both) for both in zip(*parts, strict=True)))
 
 
