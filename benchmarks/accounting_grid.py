@@ -108,4 +108,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    from dpml.command_line import any_console
+
+    any_console()
     main()

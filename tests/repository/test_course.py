@@ -49,7 +49,7 @@ def house(tmp_path):
 
 
 def test_any_python_can_read_it_and_has_what_it_imports():
-    assert len(SOURCE.splitlines()) <= 190
+    assert len(SOURCE.splitlines()) <= 200
     tree = ast.parse(SOURCE, feature_version=(3, 7))
     imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     imports += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
