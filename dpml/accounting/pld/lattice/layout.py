@@ -127,8 +127,7 @@ def plan_layout(
     # the best tilt by the bound may stand where the law is about to fall into its far tail: less tilt, smaller window
     _, lam, below, low, above, high = min(candidates)
     whole = sum(count * (top + 4.0 * h) for (_, count), (_, top) in zip(laws, tails, strict=True))
-    sharp = all(seen.low > -math.inf for seen, _ in laws)
-    high = whole if sharp and whole < 2.0 * high else high  # then no sum lies above
+    high = max(high, whole) if whole < 2.0 * high else high  # room for all sums, never less than the bound asks for
     low = min(low, high - 100.0 * h)
     h = max(h, (high - low) / _LARGEST, span / _LARGEST)
     size = max(10, math.ceil(math.log2((high - low) / h)))
