@@ -440,6 +440,23 @@ def _around(total: Array, deviation: float, *, shape: Callable[[float, float], L
     return [known[center] for center in total.tolist()]
 
 
+def released(
+    answer: Any,
+    *,
+    name: str,
+    cases: list[tuple[str, Callable[..., Any]]],
+    law: Callable[..., list[Law]],
+    settings: list[dict[str, Any]],
+    wrong: list[Mistake],
+) -> None:
+    """A noisy sum of rows of three numbers: what it is without noise, and the law of what it releases."""
+    f = checks.signature(answer, name=name, called={**settings[0], "rng": np.random.default_rng(0)}, returns=(3,))
+    checks.together(
+        lambda: checks.properties(f, name=name, cases=cases),
+        lambda: checks.law(f, name=name, law=law, settings=settings, wrong=wrong),
+    )
+
+
 def _wrong_laws(law: Callable[..., list[Law]], sizes: list[tuple[Callable[..., float], str]]) -> list[Mistake]:
     """The law with noise of these wrong sizes, with none where nobody was drawn, and with Laplace noise."""
 
@@ -548,37 +565,22 @@ def check_noisy_mean(answer: Any) -> None:
             (_batch(3), 0.5, 1.2, 40),
         )
     ]
-    f = checks.signature(answer, name=name, called={**settings[0], "rng": np.random.default_rng(0)}, returns=(3,))
-    checks.together(
-        lambda: checks.properties(
-            f,
-            name=name,
-            cases=[("with hardly any noise it is the sum of the clipped gradients over expected_batch", exact)],
+    sizes = [
+        (
+            lambda *, scale, expected_batch, **_: scale / expected_batch,
+            "noise for the mean is added to the sum, and divided once more.",
         ),
-        lambda: checks.law(
-            f,
-            name=name,
-            law=law,
-            settings=settings,
-            wrong=_wrong_laws(
-                law,
-                [
-                    (
-                        lambda *, scale, expected_batch, **_: scale / expected_batch,
-                        "noise for the mean is added to the sum, and divided once more.",
-                    ),
-                    (
-                        lambda *, scale, expected_batch, **_: scale * expected_batch,
-                        "the noise is scaled to the sum, and added to the mean. Add it before you divide.",
-                    ),
-                    (
-                        lambda *, scale, expected_batch, **_: scale * math.sqrt(expected_batch),
-                        "the noise is divided by the root of the batch size.",
-                    ),
-                ],
-            ),
+        (
+            lambda *, scale, expected_batch, **_: scale * expected_batch,
+            "the noise is scaled to the sum, and added to the mean. Add it before you divide.",
         ),
-    )
+        (
+            lambda *, scale, expected_batch, **_: scale * math.sqrt(expected_batch),
+            "the noise is divided by the root of the batch size.",
+        ),
+    ]
+    case = "with hardly any noise it is the sum of the clipped gradients over expected_batch", exact
+    released(answer, name=name, cases=[case], law=law, settings=settings, wrong=_wrong_laws(law, sizes))
 
 
 def check_noisy_sum(answer: Any) -> None:
@@ -642,29 +644,16 @@ def check_noisy_sum(answer: Any) -> None:
             (np.zeros((0, 3)), 3.0, 1.5, 8),
         )
     ]
-    f = checks.signature(answer, name=name, called={**settings[0], "rng": np.random.default_rng(0)}, returns=(3,))
-    checks.together(
-        lambda: checks.properties(
-            f, name=name, cases=[("without noise it is the sum of the clipped gradients, for every size", exact)]
+    sizes = [
+        (
+            lambda *, scale, rows, size, **_: scale * math.sqrt(-(-rows // size)),
+            f"each of the pieces got noise. {once}",
         ),
-        lambda: checks.law(
-            f,
-            name=name,
-            law=law,
-            settings=settings,
-            wrong=_wrong_laws(
-                law,
-                [
-                    (
-                        lambda *, scale, rows, size, **_: scale * math.sqrt(-(-rows // size)),
-                        f"each of the pieces got noise. {once}",
-                    ),
-                    *((partial(times, pieces, p), f"it is {how} the number of pieces. {once}") for p, how in powers),
-                    *((partial(times, of_piece, p), f"it is {how} size. {once}") for p, how in (*powers, rooted)),
-                ],
-            ),
-        ),
-    )
+        *((partial(times, pieces, p), f"it is {how} the number of pieces. {once}") for p, how in powers),
+        *((partial(times, of_piece, p), f"it is {how} size. {once}") for p, how in (*powers, rooted)),
+    ]
+    case = "without noise it is the sum of the clipped gradients, for every size", exact
+    released(answer, name=name, cases=[case], law=law, settings=settings, wrong=_wrong_laws(law, sizes))
 
 
 def check_printed_epsilon(answer: Any) -> None:

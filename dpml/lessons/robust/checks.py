@@ -25,6 +25,7 @@ from dpml.classroom.calls import numbers
 from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
 from dpml.classroom.verdict import NotYet, not_written, passed, shown
+from dpml.lessons.dpsgd.checks import released
 from dpml.lessons.ptr.checks import Sum, is_trimmed_sum, one_record_moves_little
 from dpml.ptr import privacy, trimmed_sum
 from dpml.ptr.propose_test_release import pass_probability, threshold
@@ -221,57 +222,46 @@ def check_noisy_total(answer: Any) -> None:
         {"vectors": rows[:5], "ids": 54_300 + np.arange(5), "trim": 1, "bound": 0.5, "sigma": 1.2},
         {"vectors": np.zeros((0, 3)), "ids": np.arange(0), "trim": 1, "bound": 2.0, "sigma": 1.5},
     ]
-    f = checks.signature(answer, name=name, called={**settings[0], "rng": np.random.default_rng(0)}, returns=(3,))
-    checks.together(
-        lambda: checks.properties(
-            f,
-            name=name,
-            cases=[
-                (
-                    "without noise it is the sum of the clipped vectors, less the longest ones",
-                    lambda f: is_trimmed_sum(exact(f)),
-                ),
-                ("one record moves the sum by at most the bound", lambda f: one_record_moves_little(exact(f))),
-            ],
+    cases = [
+        (
+            "without noise it is the sum of the clipped vectors, less the longest ones",
+            lambda f: is_trimmed_sum(exact(f)),
         ),
-        lambda: checks.law(
-            f,
-            name=name,
-            law=law_of(lambda *, scale, **_: scale),
-            settings=settings,
-            wrong=[
-                Mistake(
-                    law_of(lambda *, scale, bound, **_: scale / bound),
-                    "the noise is sigma. One record moves the sum by the bound, and sigma counts in units of that.",
-                ),
-                Mistake(
-                    law_of(lambda *, scale, **_: scale**2),
-                    "sigma times bound is a standard deviation: it need not be squared.",
-                ),
-                Mistake(law_of(lambda *, scale, **_: math.sqrt(scale)), "sigma times bound is not its variance."),
-                Mistake(
-                    law_of(lambda *, scale, rows, **_: scale * math.sqrt(rows)),
-                    "each of the vectors gets noise. It is added once, to the sum.",
-                ),
-                Mistake(
-                    law_of(lambda *, scale, rows, trim, **_: scale * math.sqrt(max(0, rows - trim))),
-                    "each of the vectors that are kept gets noise. It is added once, to the sum.",
-                ),
-                Mistake(
-                    law_of(lambda *, scale, rows, **_: scale / max(1, rows)),
-                    "the noise is divided by the number of vectors, as for a mean. The sum needs all of it.",
-                ),
-                Mistake(
-                    law_of(lambda *, scale, rows, **_: scale * (rows > 0)),
-                    "an empty batch must get its noise as well: an answer without noise says that nobody was drawn.",
-                ),
-                Mistake(
-                    law_of(lambda *, scale, **_: scale / math.sqrt(2), laws.laplace),
-                    "it is Laplace noise. sigma is the multiplier of Gaussian noise.",
-                ),
-            ],
+        ("one record moves the sum by at most the bound", lambda f: one_record_moves_little(exact(f))),
+    ]
+    wrong = [
+        Mistake(
+            law_of(lambda *, scale, bound, **_: scale / bound),
+            "the noise is sigma. One record moves the sum by the bound, and sigma counts in units of that.",
         ),
-    )
+        Mistake(
+            law_of(lambda *, scale, **_: scale**2),
+            "sigma times bound is a standard deviation: it need not be squared.",
+        ),
+        Mistake(law_of(lambda *, scale, **_: math.sqrt(scale)), "sigma times bound is not its variance."),
+        Mistake(
+            law_of(lambda *, scale, rows, **_: scale * math.sqrt(rows)),
+            "each of the vectors gets noise. It is added once, to the sum.",
+        ),
+        Mistake(
+            law_of(lambda *, scale, rows, trim, **_: scale * math.sqrt(max(0, rows - trim))),
+            "each of the vectors that are kept gets noise. It is added once, to the sum.",
+        ),
+        Mistake(
+            law_of(lambda *, scale, rows, **_: scale / max(1, rows)),
+            "the noise is divided by the number of vectors, as for a mean. The sum needs all of it.",
+        ),
+        Mistake(
+            law_of(lambda *, scale, rows, **_: scale * (rows > 0)),
+            "an empty batch must get its noise as well: an answer without noise says that nobody was drawn.",
+        ),
+        Mistake(
+            law_of(lambda *, scale, **_: scale / math.sqrt(2), laws.laplace),
+            "it is Laplace noise. sigma is the multiplier of Gaussian noise.",
+        ),
+    ]
+    law = law_of(lambda *, scale, **_: scale)
+    released(answer, name=name, cases=cases, law=law, settings=settings, wrong=wrong)
 
 
 def check_next_trim(answer: Any) -> None:
