@@ -644,7 +644,7 @@ def check_noisy_sum(answer: Any) -> None:
             (np.zeros((0, 3)), 3.0, 1.5, 8),
         )
     ]
-    sizes = [
+    sizes: list[tuple[Callable[..., float], str]] = [
         (
             lambda *, scale, rows, size, **_: scale * math.sqrt(-(-rows // size)),
             f"each of the pieces got noise. {once}",
