@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpml.training import _checks, _engine, _run_state
 
-__all__ = ["again", "compare"]
+__all__ = ["again", "compare", "one_by_one"]
 
 _LOWER = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -61,6 +61,28 @@ def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, ids: Tensor, 
         except ValueError as error:
             error.add_note(f"Found after step {step}: what an epsilon says of the steps before may be false.")
             raise
+
+
+def one_by_one(augment: Any, x: Tensor, y: Tensor) -> None:
+    """Raise unless an augmentation returns a row for each example, the same whatever other examples are there.
+
+    With constants for random numbers. A sign of a gradient near zero may turn by rounding: a few entries may differ.
+
+    Raises:
+        ValueError: saying what differs.
+    """
+    with _run_state.kept_global_state(x.device), _Still(double=False):
+        whole = augment(x, y)
+        if not isinstance(whole, Tensor) or len(whole) != len(x):
+            came = f"shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
+            raise ValueError(f"augment must return a tensor with a row for each of {len(x)} examples, got {came}")
+        others = [(rest, augment(x[rest], y[rest])) for rest in (slice(1, None), slice(0, 1), slice(0, None, 4))]
+    for rest, after in others:
+        same = torch.isclose(whole[rest], after, rtol=1e-3, atol=1e-5)
+        if len(x) > 1 and bool((same.flatten(1).double().mean(1) < 0.9).any()):
+            raise ValueError(
+                "augment must make each row from its own example, got one that changes when other examples are removed"
+            )
 
 
 def _finding(

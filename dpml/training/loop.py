@@ -46,7 +46,10 @@ from dpml.training.per_example import PerExample, self_test
 from dpml.training.sampling import FixedSize, Sampler, cpu_generator, micro_batches, sampler
 from dpml.training.trace import Diverged, Interrupted, Recorder, Run
 
-__all__ = ["Corrupt", "train"]
+__all__ = ["Augment", "Corrupt", "train"]
+
+Augment = Callable[[Tensor, Tensor], Tensor]
+"""What becomes of the examples x [B, ...] with labels y [B] before their gradients are taken, [B, ...] again."""
 
 Corrupt = Callable[[PerExample, Tensor], Any]
 """What faulty workers make of the gradients of a micro-batch, given the examples' numbers: see `corruption`."""
@@ -78,6 +81,7 @@ def train(
     test: tuple[Tensor, Tensor] | None = None,
     checkpoint: str | Path | None = None,
     corrupt: Corrupt | None = None,
+    augment: Augment | None = None,
 ) -> Run:
     """Train `model` in place and return it with its trace and its guarantee.
 
@@ -102,6 +106,10 @@ def train(
         checkpoint: path of a file. It holds the state of the generators: as secret as the data.
         corrupt: stands for faulty workers that send other gradients, see `dpml.training.corruption`; for experiments.
             Its randomness is its own, so it goes with no checkpoint.
+        augment: in each step, what the examples of a batch become before their gradients are taken: noisy, shifted,
+            adversarial. Each row must follow from its own example, the present parameters and chance; then a clipped
+            gradient still depends on one example, and the guarantee stands. It draws, if at all, from PyTorch's global
+            generators, which the run seeds from `generator` and puts back. The model takes x as it is, too.
 
     Raises:
         ValueError: for bad input, before any step: an argument out of its range, a model or a loss that cannot be
@@ -134,15 +142,21 @@ def train(
     path = _run_state.checkpoint_path(checkpoint)
     if corrupt is not None and (path is not None or not callable(corrupt)):
         raise ValueError(f"corrupt must be a function, and None with a checkpoint, got {type(corrupt).__name__}")
+    if augment is not None:
+        arguments.function("augment", augment)
     with _run_state.kept_global_state(device):
         some = _checks.examples_tried(model, loss_fn, x, y, device=device, names="x and y")
         if test is not None:
             some_test = _checks.examples_tried(model, loss_fn, *test, device=device, names="test")
             with _checks.evaluated(model), torch.no_grad():
                 _checks.classified(model(some_test[0]), some_test[1], name="test")
+        if augment is not None:
+            _self_test.one_by_one(augment, *some)
+            some = augment(*some), some[1]
         self_test(model, loss_fn, *some)
         training = _Training(
-            model, loss_fn, x, y, mechanism, sampling, steps, optimizer, delta, micro_batch, every, test, path, corrupt
+            *(model, loss_fn, x, y, mechanism, sampling, steps, optimizer, delta, micro_batch, every, test, path),
+            *(corrupt, augment),
         )
         return training.run(generator)
 
@@ -165,6 +179,7 @@ class _Training:
     test: tuple[Tensor, Tensor] | None
     path: Path | None
     corrupt: Corrupt | None
+    augment: Augment | None
 
     def __post_init__(self) -> None:
         self.parameters = _checks.trained_parameters(self.model)
@@ -205,8 +220,11 @@ class _Training:
 
     def _chunks(self, ids: Tensor) -> Iterator[PerExample]:
         for some in micro_batches(ids, size=self.micro_batch):
-            some_x, some_y = self.x[some.to(self.x.device)], self.y[some.to(self.y.device)]
-            chunk = PerExample(self.model, self.loss_fn, some_x.to(self.device), some_y.to(self.device))
+            some_x = self.x[some.to(self.x.device)].to(self.device)
+            some_y = self.y[some.to(self.y.device)].to(self.device)
+            if self.augment is not None and len(some):
+                some_x = self.augment(some_x, some_y)
+            chunk = PerExample(self.model, self.loss_fn, some_x, some_y)
             yield chunk if self.corrupt is None else self.corrupt(chunk, some)
 
     def _update(self, gradient: Tensor) -> None:

@@ -818,3 +818,46 @@ def test_a_progress_bar_counts_the_steps_and_names_epsilon(monkeypatch, tmp_path
     assert (second.options["total"], second.options["initial"], second.steps) == (10, 6, 4)
     assert second.text == f"epsilon {run.guarantee.epsilon:.4g}"
     assert first.closed and second.closed
+
+
+# ---- augmentation ----
+
+
+def noisy(x, y):
+    return x + torch.randn_like(x)
+
+
+def test_augmented_examples_are_those_that_are_trained_on():
+    x, y = data()
+    ends = []
+    for some, augment in ((x, lambda x, y: 2.0 * x + y[:, None]), (2.0 * x + y[:, None], None)):
+        model = network()
+        train(model, some, y, augment=augment, micro_batch=7)
+        ends.append(flat(model))
+    assert torch.equal(*ends)
+
+
+def test_an_augmented_run_goes_on_to_the_same_bits(tmp_path):
+    """Fresh numbers in each step, from the run's own seed."""
+    x, y = data()
+    ends = []
+    for counts in ((6,), (6,), (2, 4, 6)):
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        more = {"augment": noisy, "optimizer": optimizer, "trace_every": 2}
+        for steps in counts:
+            more["checkpoint"] = tmp_path / f"{len(ends)}.pt"
+            train(model, x, y, steps=steps, generator=seeded(), **more)
+            torch.rand(3)  # whatever happens outside
+        ends.append(flat(model))
+    plain = network()
+    train(plain, x, y, steps=6)
+    assert torch.equal(ends[0], ends[1]) and torch.equal(ends[0], ends[2]) and not torch.equal(ends[0], flat(plain))
+
+
+@pytest.mark.parametrize(
+    "augment", [1.0, lambda x, y: x[1:], lambda x, y: None, lambda x, y: x - x.mean(0), lambda x, y: x + y.sum()]
+)
+def test_an_augmentation_that_mixes_examples_is_refused(augment):
+    with pytest.raises(ValueError, match=r"^augment must"):
+        train(network(), *data(), augment=augment)
