@@ -1,4 +1,4 @@
-"""How the chapters hang together: exercises below their chapter, numbers as links, and a drawing of what needs what.
+"""How the chapters hang together: second pages and exercises below their chapter, numbers as links, and a drawing of what needs what.
 
 Minutes and needs are read from the first cell of each notebook, where the reader reads them too.
 """
@@ -23,7 +23,7 @@ from .docstrings import table
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("notebooks", "notebooks/exercises")
-SPOKEN = re.compile(r"\b[Cc]hapter (\d\d)\b")
+SPOKEN = re.compile(r"\b[Cc]hapter (\d\d[a-z]?)\b")
 LEFT_ALONE = (nodes.reference, pending_xref, nodes.title, nodes.literal_block, nodes.literal, nodes.math, nodes.raw)
 ROW, LEFT, RIGHT = 27, 90, 480  # of the drawing, in its own units
 
@@ -39,27 +39,27 @@ class Notebook(NamedTuple):
 
 @functools.cache
 def notebooks(folder: str) -> dict[str, Notebook]:
-    """Number ("05") -> notebook, for all in a folder that have one.
+    """Number ("05", "10b" for a second page) -> notebook, for all in a folder that have one.
 
     Raises:
         ValueError: for a notebook whose first cell does not say how many minutes it takes and what it needs.
     """
     found = {}
-    for path in sorted(ROOT.glob(f"{folder}/[0-9][0-9]_*.ipynb")):
+    for path in sorted(ROOT.glob(f"{folder}/[0-9][0-9]*_*.ipynb")):
         text = "".join(json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"])
         said = re.search(r"^\*(\d+) minutes[.:][^*]*?You need: ([^*]*)\*", text, re.MULTILINE)
         if not said:
             raise ValueError(f"{path.name} must say '*90 minutes. You need: ...*' in its first cell")
         needed = re.split(r"\.\s", said[2])[0]  # what only helps stands in the next sentence
-        needs = tuple(re.findall(r"\]\((?:\.\./)?(\d\d)_", needed))
+        needs = tuple(re.findall(r"\]\((?:\.\./)?(\d\d[a-z]?)_", needed))
         page = path.relative_to(ROOT).with_suffix("").as_posix()
-        found[path.name[:2]] = Notebook(page, text.splitlines()[0].strip("# "), int(said[1]), needs)
+        found[path.name.partition("_")[0]] = Notebook(page, text.splitlines()[0].strip("# "), int(said[1]), needs)
     return found
 
 
 def of_slug(slug: str) -> Notebook:
     """The chapter of a slug."""
-    return next(chapter for chapter in notebooks("notebooks").values() if chapter.page[len("notebooks/00_") :] == slug)
+    return next(chapter for chapter in notebooks("notebooks").values() if chapter.page.partition("_")[2] == slug)
 
 
 def drawing() -> str:
@@ -105,16 +105,20 @@ def table_of_minutes() -> str:
 
 
 def enter_exercises(app: Sphinx, config: Config) -> None:
-    """The exercises of a chapter stand under it in the contents, so that "next" leads from one to the other."""
+    """Second pages and exercises of a chapter stand under it in the contents: "next" leads from one to the other."""
     contents = config.external_site_map
     chapters, exercises = map(notebooks, FOLDERS)
     if Path(app.srcdir) != ROOT:  # another book with these settings
         return
     contents.root.subtrees = [tree for tree in contents.root.subtrees if tree.caption != "Exercises"]
-    for number, sheet in exercises.items():
-        page = chapters[number].page
-        contents[page] = Document(page, [TocTree([FileItem(sheet.page)])])
-        contents[sheet.page] = Document(sheet.page, title="Exercises")
+    for number, chapter in chapters.items():
+        below = {page.page: None for other, page in chapters.items() if number == other[:2] != other}
+        if number in exercises:
+            below[exercises[number].page] = "Exercises"
+        if below:
+            contents[chapter.page] = Document(chapter.page, [TocTree([FileItem(page) for page in below])])
+        for page, title in below.items():
+            contents[page] = Document(page, title=title)
 
 
 class ChapterLinks(SphinxPostTransform):
@@ -147,10 +151,10 @@ class ChapterLinks(SphinxPostTransform):
 def number_by_chapter(_app: Sphinx, env: Any) -> list[str]:
     """Statements count from 1 in each chapter, all kinds of them together: Definition 5.1, Theorem 5.2."""
     for page, kinds in env.toc_fignumbers.items():
-        if chapter := re.match(r"notebooks/(\d\d)_", page):
+        if chapter := re.match(r"notebooks/0?(\d+[a-z]?)_", page):
             for numbers in kinds.values():
                 before = min(number[-1] for number in numbers.values()) - 1
-                numbers.update({name: (int(chapter[1]), number[-1] - before) for name, number in numbers.items()})
+                numbers.update({name: (chapter[1], number[-1] - before) for name, number in numbers.items()})
     return []
 
 

@@ -1,4 +1,4 @@
-"""The numbers of chapter 10."""
+"""The numbers of chapter 10, on both of its pages."""
 
 import math
 
@@ -31,6 +31,27 @@ def cell_11(says, release, median, tau, B, chances, worst):
     assert pytest.approx(17.73, abs=5e-3) == B
     assert (chances[0.005], chances[0.001]) == pytest.approx((0.9974, 2e-7), rel=0.01)
     says({"50": worst / tau})
+
+
+def cell_51(direct, alone):
+    assert (direct.epsilon, alone) == pytest.approx((4.9215, 3.9212502529), abs=1e-4)
+
+
+def cell_39(says, lengths):
+    long = int((lengths > 5.0).sum())
+    says({"128": long}, within=3)
+    assert "128 of 256" in explorers.trimming().frame().title
+    says({"249": (gradient_norms().start > 5.0).sum()})
+    assert pass_probability(7, scale=1.0, delta0=1e-8) < 1.1e-5
+    assert 0.003 < pass_probability(144 - long, scale=1.0, delta0=1e-8) < 0.9
+    assert pass_probability(160 - long, scale=1.0, delta0=1e-8) > 0.999
+
+
+def cell_42(says, wrong, right):
+    assert wrong > 4.5 and right <= 1.0 + 1e-9
+    little = {"sigma": 0.5, "scale": 1.0, "delta0": 1e-8}
+    exact = single_release.single_epsilon(tau=0.5, **little, delta=1e-5).epsilon
+    says({"5.14": theorems.theorem_4_2_printed(**little, delta=1e-5), "10.76": exact})
 
 
 def cell_19(says, exact, direct, alone):
@@ -82,23 +103,6 @@ def cell_32(says, bounds, by_renyi, moved, sigma_alone, baseline):
     assert "the paper's formula says 3.04" in frame().title
     assert "false" in frame(steps=50).title and "safe side" in frame(steps=100).title
     assert all(word in frame(steps=1).title for word in ("false", "0.111", "0.0375"))
-
-
-def cell_39(says, lengths):
-    long = int((lengths > 5.0).sum())
-    says({"128": long}, within=3)
-    assert "128 of 256" in explorers.trimming().frame().title
-    says({"249": (gradient_norms().start > 5.0).sum()})
-    assert pass_probability(7, scale=1.0, delta0=1e-8) < 1.1e-5
-    assert 0.003 < pass_probability(144 - long, scale=1.0, delta0=1e-8) < 0.9
-    assert pass_probability(160 - long, scale=1.0, delta0=1e-8) > 0.999
-
-
-def cell_42(says, wrong, right):
-    assert wrong > 4.5 and right <= 1.0 + 1e-9
-    little = {"sigma": 0.5, "scale": 1.0, "delta0": 1e-8}
-    exact = single_release.single_epsilon(tau=0.5, **little, delta=1e-5).epsilon
-    says({"5.14": theorems.theorem_4_2_printed(**little, delta=1e-5), "10.76": exact})
     for b, printed in ((1.0, ("8", "10")), (5.0, ("27", "104"))):  # the printed B_1 is that of sigma = 1
 
         def bound(sigma, tau, scale=b):

@@ -393,7 +393,7 @@ def check_matched_sigma(answer: Any) -> None:
             ),
             Mistake(
                 lambda a: any(math.isclose(spent(a), _run(kind), rel_tol=0.01) for kind in ("moved", "renyi")),
-                "this matches a bound by Rényi divergences, as in item 8. privacy.epsilon is sharper.",
+                "this matches a bound by Rényi divergences, as in item 10. privacy.epsilon is sharper.",
                 example=0.7634,
             ),
         ],
