@@ -1,4 +1,4 @@
-"""How the chapters hang together: second pages and exercises below their chapter, numbers as links, and a drawing of what needs what.
+"""How the chapters hang together: second pages and exercises below them, numbers as links, and what needs what.
 
 Minutes and needs are read from the first cell of each notebook, where the reader reads them too.
 """

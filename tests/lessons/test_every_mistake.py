@@ -42,13 +42,15 @@ def cells(path: Path) -> list[dict[str, Any]]:
 
 def items() -> list[Item]:
     found = []
-    for path in sorted(FOLDER.glob("*.ipynb")):
+    for path in sorted(FOLDER.parent.rglob("*.ipynb")):  # a chapter asks some of them in its text
         for cell in cells(path):
             for node in ast.walk(ast.parse("".join(cell["source"]))):
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("items.check_"):
                     names = tuple(ast.unparse(arg) for arg in (*node.args, *(k.value for k in node.keywords)))
                     tags = cell["metadata"].get("tags", [])
-                    found.append(Item(path.stem[3:], ast.unparse(node.func)[6:], names, "mechanism" in tags))
+                    found.append(
+                        Item(path.stem.partition("_")[2], ast.unparse(node.func)[6:], names, "mechanism" in tags)
+                    )
     return found
 
 
