@@ -24,33 +24,38 @@ State = dict[str, torch.Tensor]
 
 
 class Randomness:
-    """All randomness of a run, from one generator: samples, noise, and what layers such as dropout draw.
+    """All randomness of a worker, from one generator: samples, noise, and what layers such as dropout draw.
 
     Samples are drawn on the CPU from the generator that the caller gives (`sampling`). Noise is drawn on the model's
     device, by a generator with a seed drawn from the first (`noise`); so is what layers draw from PyTorch's global
-    generators, whose states outside the run `kept_global_state` puts back. A run is thus a function of its arguments,
-    and its state is a few tensors.
+    generators within `for_layers`. A run is thus a function of its arguments, and its state is a few tensors.
     """
 
     def __init__(self, generator: torch.Generator, device: torch.device) -> None:
         self.device = device
         self.sampling = generator
         self.noise = torch.Generator(device).manual_seed(new_seed(generator))
-        layers = {"cpu": torch.Generator().manual_seed(new_seed(generator)).get_state()}
+        self._layers = {"cpu": torch.Generator().manual_seed(new_seed(generator)).get_state()}
         if device.type == "cuda":
-            layers["cuda"] = torch.Generator(device).manual_seed(new_seed(generator)).get_state()
-        set_global_state(layers, device)
+            self._layers["cuda"] = torch.Generator(device).manual_seed(new_seed(generator)).get_state()
+
+    @contextlib.contextmanager
+    def for_layers(self) -> Iterator[None]:
+        """Let PyTorch's global generators be those of this worker, and put them back at the end."""
+        with kept_global_state(self.device):
+            set_global_state(self._layers, self.device)
+            yield
+            self._layers = global_state(self.device)
 
     def state(self) -> State:
         """A copy of the state of every generator; some microseconds."""
-        own = {"sampling": self.sampling.get_state(), "noise": self.noise.get_state()}
-        return {**own, **global_state(self.device)}
+        return {"sampling": self.sampling.get_state(), "noise": self.noise.get_state(), **self._layers}
 
     def restore(self, state: State) -> None:
         """Go back to what `state` returned."""
         self.sampling.set_state(state["sampling"])
         self.noise.set_state(state["noise"])
-        set_global_state(state, self.device)
+        self._layers = {name: state[name] for name in self._layers}
 
 
 def new_seed(generator: torch.Generator) -> int:
@@ -114,7 +119,7 @@ class Deferred:
 
 # ---- the disk: written whole or not at all, and continued only under the same settings and data ----
 
-VERSION = 2
+VERSION = 3
 
 
 def checkpoint_path(checkpoint: Any) -> Path | None:

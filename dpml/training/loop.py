@@ -27,7 +27,7 @@ all of it, and then nothing is private. Fixed seeds are for the classroom. For a
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,19 +40,14 @@ from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.training import _checks, _run_state, _self_test
 from dpml.training._checks import LossFunction
-from dpml.training.mechanism import Batch, Mechanism
+from dpml.training.mechanism import Mechanism
 from dpml.training.models import accuracy
-from dpml.training.per_example import PerExample, self_test
-from dpml.training.sampling import FixedSize, Sampler, cpu_generator, micro_batches, sampler
+from dpml.training.per_example import self_test
+from dpml.training.sampling import FixedSize, Sampler, cpu_generator, sampler
 from dpml.training.trace import Diverged, Interrupted, Recorder, Run
+from dpml.training.worker import Augment, Corrupt, Source, Worker, on
 
-__all__ = ["Augment", "Corrupt", "train"]
-
-Augment = Callable[[Tensor, Tensor], Tensor]
-"""What becomes of the examples x [B, ...] with labels y [B] before their gradients are taken, [B, ...] again."""
-
-Corrupt = Callable[[PerExample, Tensor], Any]
-"""What faulty workers make of the gradients of a micro-batch, given the examples' numbers: see `corruption`."""
+__all__ = ["train"]
 
 MOST_ACCOUNTED = 50
 """For so many points of a trace the guarantee is computed; other points get that of the next one."""
@@ -120,6 +115,62 @@ def train(
     Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with the mechanism left
     open; the lecture, slide "DP-SGD".
     """
+    if corrupt is not None and (checkpoint is not None or not callable(corrupt)):
+        raise ValueError(f"corrupt must be a function, and None with a checkpoint, got {type(corrupt).__name__}")
+    return run(
+        model,
+        loss_fn,
+        x,
+        y,
+        source=lambda: Worker(
+            model, loss_fn, x, y, mechanism, sampling, generator, micro_batch, corrupt=corrupt, augment=augment
+        ),
+        account=lambda counts: mechanism.guarantees(counts, sampling=sampling, n=len(x), delta=delta),
+        mechanism=mechanism,
+        sampling=sampling,
+        steps=steps,
+        optimizer=optimizer,
+        delta=delta,
+        generator=generator,
+        micro_batch=micro_batch,
+        trace_every=trace_every,
+        test=test,
+        checkpoint=checkpoint,
+        augment=augment,
+    )
+
+
+def run(
+    model: torch.nn.Module,
+    loss_fn: LossFunction,
+    x: Tensor,
+    y: Tensor,
+    *,
+    source: Callable[[], Source],
+    account: Callable[[Sequence[int]], list[Guarantee]],
+    settings: Mapping[str, Any] | None = None,
+    mechanism: Mechanism,
+    sampling: Sampler,
+    steps: int,
+    optimizer: torch.optim.Optimizer,
+    delta: float,
+    generator: torch.Generator,
+    micro_batch: int | None,
+    trace_every: int | None,
+    test: tuple[Tensor, Tensor] | None,
+    checkpoint: str | Path | None,
+    augment: Augment | None = None,
+) -> Run:
+    """Check what `train` checks, then train with the vectors of a source that is made after that.
+
+    `account` gives the guarantee after each number of steps in an increasing sequence; `settings` are what a checkpoint
+    must have in common beside those of `train`.
+
+    Raises:
+        ValueError: as `train`.
+
+    Source: `train`.
+    """
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be one, such as dp_sgd(sigma=1.0, clip_norm=1.0), got {repr(mechanism)[:60]}")
     sampling = sampler("sampling", sampling)
@@ -140,8 +191,6 @@ def train(
             raise ValueError(f"test must be None or a pair of tensors (x, y), got {type(test).__name__}")
         _checks.examples(*test, names=("test", "test"))
     path = _run_state.checkpoint_path(checkpoint)
-    if corrupt is not None and (path is not None or not callable(corrupt)):
-        raise ValueError(f"corrupt must be a function, and None with a checkpoint, got {type(corrupt).__name__}")
     if augment is not None:
         arguments.function("augment", augment)
     with _run_state.kept_global_state(device):
@@ -154,78 +203,55 @@ def train(
             _self_test.one_by_one(augment, *some)
             some = augment(*some), some[1]
         self_test(model, loss_fn, *some)
-        training = _Training(
-            *(model, loss_fn, x, y, mechanism, sampling, steps, optimizer, delta, micro_batch, every, test, path),
-            *(corrupt, augment),
-        )
-        return training.run(generator)
+        training = Training(model, source, account, steps, optimizer, every, test, path)
+        if path is not None:
+            kept = _run_state.settings(mechanism, sampling, delta, optimizer, parameters, device, x, y)
+            training.settings = {**kept, **(settings or {})}
+        return training.run()
 
 
 @dataclass(eq=False)
-class _Training:
+class Training:
     """One run: its checked arguments, its state, and what happens to it in a step."""
 
     model: torch.nn.Module
-    loss_fn: LossFunction
-    x: Tensor
-    y: Tensor
-    mechanism: Mechanism
-    sampling: Any
+    make: Callable[[], Source]
+    account: Callable[[Sequence[int]], list[Guarantee]]
     steps: int
     optimizer: torch.optim.Optimizer
-    delta: float
-    micro_batch: int | None
     every: int
     test: tuple[Tensor, Tensor] | None
     path: Path | None
-    corrupt: Corrupt | None
-    augment: Augment | None
 
     def __post_init__(self) -> None:
         self.parameters = _checks.trained_parameters(self.model)
         self.device = _checks.one_device(self.parameters)
         self.done, self.updating = 0, False
-        self.state = self.mechanism.start(self.sampling, len(self.x))
+        self.settings: dict[str, Any] = {}
         self.recorder = Recorder()
-        self.last_norms, self.last_ids = torch.empty(0, device=self.device), torch.empty(0, dtype=torch.int64)
+        self.last_norms = torch.empty(0, device=self.device)
         self.bad_step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.looks_always = self.device.type == "cpu"
         self.guarantees: dict[int, Guarantee] = {}
         self._guarantees([*range(self.every, self.steps, self.every), self.steps])  # may refuse
 
-    # ---- one step ----
-
     def step(self) -> None:
-        """Sample; weigh, sum and add noise, as the mechanism says; divide; update."""
-        before = self.randomness.state()
+        """Take a vector from the source, and update."""
+        before = self.source.state()
         try:
-            ids = self.sampling.draw(len(self.x), generator=self.randomness.sampling)
-            batch = Batch(self._chunks(ids), ids=ids.to(self.device), parameters=self.parameters)
-            released = self.mechanism.release(batch, state=self.state, generator=self.randomness.noise)
-            gradient = released.vector.div_(self.sampling.expected(len(self.x)))
-            finite = [torch.stack(torch.aminmax(gradient)), batch.losses, batch.norms]
-            good = torch.stack([values.isfinite().all() for values in finite]).all()
-            if self.looks_always and not bool(good):
+            found = self.source.step()
+            if self.looks_always and not bool(found.good):
                 raise self._diverged(self.done + 1)
         except BaseException:
-            self.randomness.restore(before)  # nothing was released, and the next try draws the same
+            self.source.restore(before)  # nothing was released, and the next try draws the same
             raise
         self.updating = True
-        self._update(gradient)
+        self._update(found.gradient)
         self.done += 1
         self.updating = False
-        self.state, self.last_norms, self.last_ids = released.state, batch.norms, ids
-        self.bad_step = torch.where(good | (self.bad_step > 0), self.bad_step, self.done)
-        self.recorder.add(len(ids), {**released.log, "loss": batch.losses.sum(), "clipped": batch.clipped})
-
-    def _chunks(self, ids: Tensor) -> Iterator[PerExample]:
-        for some in micro_batches(ids, size=self.micro_batch):
-            some_x = self.x[some.to(self.x.device)].to(self.device)
-            some_y = self.y[some.to(self.y.device)].to(self.device)
-            if self.augment is not None and len(some):
-                some_x = self.augment(some_x, some_y)
-            chunk = PerExample(self.model, self.loss_fn, some_x, some_y)
-            yield chunk if self.corrupt is None else self.corrupt(chunk, some)
+        self.last_norms = found.norms
+        self.bad_step = torch.where(found.good | (self.bad_step > 0), self.bad_step, self.done)
+        self.recorder.add(found.examples, found.log)
 
     def _update(self, gradient: Tensor) -> None:
         pieces = torch.split(gradient, [parameter.numel() for parameter in self.parameters.values()])
@@ -235,13 +261,12 @@ class _Training:
 
     # ---- the run ----
 
-    def run(self, generator: torch.Generator) -> Run:
+    def run(self) -> Run:
         """All steps that are left, the points of the trace, and the checkpoints."""
-        self.settings = {} if self.path is None else self._settings()
         loaded = _run_state.load(self.path, self.settings) if self.path else None
         if loaded and loaded.get("done", 0) > self.steps:
             raise ValueError(f"steps must be at least the {loaded['done']} of the checkpoint, got {self.steps}")
-        self.randomness = _run_state.Randomness(generator, self.device)
+        self.source = self.make()
         if loaded:
             try:
                 self._restore(loaded)
@@ -265,7 +290,7 @@ class _Training:
                     if self.done % CUDA_CHECK == 0:
                         self._look()
                     if self.done >= FIRST_RETEST and self.done.bit_count() == 1:
-                        _self_test.again(self.model, self.loss_fn, self.x, self.y, ids=self.last_ids, step=self.done)
+                        self.source.test(self.done)
             except KeyboardInterrupt as error:
                 if self.updating:
                     error.add_note(f"The model is half-way through step {self.done + 1}. {self._rest()}")
@@ -305,7 +330,7 @@ class _Training:
         if new:
             some = [new[-1 - (i * len(new)) // MOST_ACCOUNTED] for i in range(min(len(new), MOST_ACCOUNTED))][::-1]
             some = new if len(new) <= MOST_ACCOUNTED else some
-            found = self.mechanism.guarantees(some, sampling=self.sampling, n=len(self.x), delta=self.delta)
+            found = self.account(some)
             self.guarantees |= {count: found[bisect.bisect_left(some, count)] for count in new}
         return [self.guarantees[count] for count in counts]
 
@@ -339,11 +364,6 @@ class _Training:
 
     # ---- the disk ----
 
-    def _settings(self) -> dict[str, Any]:
-        return _run_state.settings(
-            self.mechanism, self.sampling, self.delta, self.optimizer, self.parameters, self.device, self.x, self.y
-        )
-
     def _save(self) -> None:
         if self.path is None:
             return
@@ -352,8 +372,7 @@ class _Training:
             "done": self.done,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "randomness": self.randomness.state(),
-            "state": self.state,
+            "source": self.source.state(),
             "points": self.recorder.points,
             "sums": self.recorder.sums,
             "counts": self.recorder.counts,
@@ -365,10 +384,6 @@ class _Training:
         self.done = int(content["done"])
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
-        self.randomness.restore(content["randomness"])
-        self.state, sums = (
-            {name: value.to(self.device) if isinstance(value, Tensor) else value for name, value in part.items()}
-            for part in (content["state"], content["sums"])
-        )
-        self.recorder = Recorder(content["points"], sums, content["counts"])
+        self.source.restore(content["source"])
+        self.recorder = Recorder(content["points"], on(self.device, content["sums"]), content["counts"])
         self.last_norms = content["norms"].to(self.device)

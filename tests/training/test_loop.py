@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import dpml
 from dpml.accounting import pld
-from dpml.training import _checks, dp_sgd, dp_sgd_automatic, loop, models, sgd, trimming, tsgd, tsgd_ptr
+from dpml.training import _checks, dp_sgd, dp_sgd_automatic, loop, models, sgd, trimming, tsgd, tsgd_ptr, worker
 from dpml.training.mechanism import Decision, gaussian, whole_batch
 from dpml.training.per_example import PerExample, per_example_gradients
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
@@ -294,7 +294,7 @@ class Waits(TorchDispatchMode):
 @each_mechanism
 def test_no_step_waits_for_the_device(mechanism, monkeypatch):
     counts = []
-    step = loop._Training.step
+    step = loop.Training.step
 
     def counting(self):
         self.looks_always = False  # as on a GPU
@@ -302,7 +302,7 @@ def test_no_step_waits_for_the_device(mechanism, monkeypatch):
             step(self)
         counts.append(waits.count)
 
-    monkeypatch.setattr(loop._Training, "step", counting)
+    monkeypatch.setattr(loop.Training, "step", counting)
     monkeypatch.setattr(trimming, "_local", lambda values: values)
     train(network(), *data(), mechanism=mechanism, micro_batch=8, steps=5)
     assert counts == [0] * 5
@@ -375,7 +375,7 @@ def raise_in_step(monkeypatch, number, error):
             raise error
         return found
 
-    monkeypatch.setattr(loop, "PerExample", failing)
+    monkeypatch.setattr(worker, "PerExample", failing)
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 20])
@@ -414,7 +414,7 @@ def test_ctrl_c_lets_the_step_finish(tmp_path, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return PerExample(*arguments)
 
-    monkeypatch.setattr(loop, "PerExample", interrupting)
+    monkeypatch.setattr(worker, "PerExample", interrupting)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted, match=r"^Interrupted after step 5 of 1000\.") as caught:
         train(network(), *data(), sampling=FullBatch(), steps=1000, trace_every=1000, checkpoint=tmp_path / "a.pt")
@@ -517,7 +517,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_stays(tmp_path):
     whole, kept = file.read_bytes(), torch.load(file, weights_only=True)
     contents = [b"", b"not a checkpoint", *(whole[: len(whole) * k // 10] for k in range(1, 10)), whole[:-9]]
     contents.append(whole[: len(whole) // 2] + bytes([255 - whole[len(whole) // 2]]) + whole[len(whole) // 2 + 1 :])
-    others = [{"weights": torch.zeros(2)}, {"dpml": 2}, {**kept, "settings": 3}, {**kept, "dpml": 1}]
+    others = [{"weights": torch.zeros(2)}, {"dpml": 3}, {**kept, "settings": 3}, {**kept, "dpml": 2}]
     others += [{name: value for name, value in kept.items() if name != left} for left in kept]
     others += [{**kept, "model": {}}, {**kept, "optimizer": {}}]
     for content in contents + others:
@@ -589,13 +589,13 @@ def test_not_finite_after_the_last_step():
 
 def test_on_a_gpu_the_step_is_found_later(monkeypatch):
     """There the loop looks every 50 steps only; the step is named all the same, and all steps done are counted."""
-    initial = loop._Training.__post_init__
+    initial = loop.Training.__post_init__
 
     def as_on_a_gpu(self):
         initial(self)
         self.looks_always = False
 
-    monkeypatch.setattr(loop._Training, "__post_init__", as_on_a_gpu)
+    monkeypatch.setattr(loop.Training, "__post_init__", as_on_a_gpu)
     model = network()
     with pytest.raises(Diverged, match=r"not finite in step 8; the model is as after step 50") as caught:
         train(model, *data(), optimizer=Bomb(model.parameters(), 7, math.nan), steps=100, trace_every=100, sigma=9.0)
