@@ -57,6 +57,31 @@ def packed(images: data.Images) -> bytes:
     return out.getvalue()
 
 
+def written_or_compared(images: data.Images, *, target: Path, check: bool) -> int:
+    """Write the images to `target`, or compare it with them; 0 where the file is, or was, these bytes.
+
+    Source: the READMEs in dpml/datasets.
+    """
+    content = packed(images)
+    checksum = hashlib.sha256(content).hexdigest()
+    counts = f"{len(images.train_labels)} + {len(images.test_labels)} images"
+    print(f"{counts}, {len(content)} bytes, sha256 {checksum}")
+    if not check:
+        target.write_bytes(content)
+        print(f"wrote {target}")
+        return 0
+    present = target.read_bytes()
+    if present == content:
+        print("the same bytes")
+        return 0
+    with np.load(io.BytesIO(present), allow_pickle=False) as arrays:
+        same = set(arrays) == set(images._fields) and all(
+            np.array_equal(arrays[name], array) for name, array in images._asdict().items()
+        )
+    print("the same images, compressed by another zlib" if same else "other images: not made by this rule")
+    return 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make or check the Fashion-MNIST subset.")
     parser.add_argument("--folder", help="folder with the four files of Fashion-MNIST")
@@ -69,23 +94,7 @@ def main() -> int:
     subset = data.Images(
         full.train_images[train], full.train_labels[train], full.test_images[test], full.test_labels[test]
     )
-    content = packed(subset)
-    checksum = hashlib.sha256(content).hexdigest()
-    print(f"{len(train)} + {len(test)} images, {len(content)} bytes, sha256 {checksum}")
-    if not options.check:
-        TARGET.write_bytes(content)
-        print(f"wrote {TARGET}")
-        return 0
-    present = TARGET.read_bytes()
-    if present == content:
-        print("the same bytes")
-        return 0
-    with np.load(io.BytesIO(present), allow_pickle=False) as arrays:
-        same = set(arrays) == set(subset._fields) and all(
-            np.array_equal(arrays[name], array) for name, array in subset._asdict().items()
-        )
-    print("the same images, compressed by another zlib" if same else "other images: not made by this rule")
-    return 1
+    return written_or_compared(subset, target=TARGET, check=options.check)
 
 
 if __name__ == "__main__":

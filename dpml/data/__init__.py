@@ -1,7 +1,8 @@
 r"""Images to learn from, and neighbouring datasets.
 
-`fashion_mnist_subset` reads 10,000 + 2,000 images that come with the package. The full sets are read by
-`fashion_mnist`, `mnist`, `emnist_letters` and `cifar10`. Each of these looks for its files, in this order, in
+`fashion_mnist_subset` reads 10,000 + 2,000 images that come with the package, `digits` 1,437 + 360 small ones. The full
+sets are read by `fashion_mnist`, `mnist`, `emnist_letters` and `cifar10`. Each of these looks for its files, in this
+order, in
 
 1. the `folder` that you pass, or the subfolder named below,
 2. the folder of Debian's package ``dataset-fashion-mnist`` (Fashion-MNIST only),
@@ -24,13 +25,14 @@ lecturer's machine, ``python3 -m http.server 8000 --directory FOLDER``, and set 
 from dpml.data.images import DataUnavailable, Images
 from dpml.data.neighbours import replace_one, without_one
 from dpml.data.records import grouped, recorded
-from dpml.data.sets import cifar10, emnist_letters, fashion_mnist, fashion_mnist_subset, mnist
+from dpml.data.sets import cifar10, digits, emnist_letters, fashion_mnist, fashion_mnist_subset, mnist
 
 __all__ = [
     "FASHION_CLASSES",
     "DataUnavailable",
     "Images",
     "cifar10",
+    "digits",
     "emnist_letters",
     "fashion_mnist",
     "fashion_mnist_subset",

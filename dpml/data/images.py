@@ -13,12 +13,12 @@ class DataUnavailable(OSError):  # noqa: N818
 
 
 class Images(NamedTuple):
-    """Labelled images. All arrays are fresh copies of type uint8; pixels run from 0 (black) to 255.
+    """Labelled images. All arrays are fresh copies of type uint8; pixels run from 0 (black) to 255, in `digits` to 16.
 
     Attributes:
-        train_images: shape (N, 28, 28), or (N, 32, 32, 3) with the colours red, green, blue last.
+        train_images: shape (N, 28, 28) or (N, 8, 8), or (N, 32, 32, 3) with the colours red, green, blue last.
         train_labels: shape (N,), class numbers from 0.
-        test_images: shape (M, 28, 28) or (M, 32, 32, 3).
+        test_images: the same with M images.
         test_labels: shape (M,), class numbers from 0.
     """
 

@@ -64,6 +64,7 @@ from dpml.data import records
 for record in records.FOLDER.glob("*.json"):
     assert data.recorded(record.stem)
 assert len(data.fashion_mnist_subset().train_labels) == 10_000
+assert len(data.digits().train_labels) == 1_437
 for module in pkgutil.walk_packages(dpml.__path__, "dpml."):
     if not module.name.endswith("__main__"):
         value = importlib.import_module(module.name)
