@@ -1,0 +1,101 @@
+r"""What Byzantine workers send: one vector, the same from each of them, made of what the honest workers send.
+
+Let $g_1, \dots, g_h$ be the vectors that the honest workers *submit* in this step (after clipping, noise and momentum),
+$\bar g$ their average and $\hat\sigma$ their standard deviation in each coordinate (with h - 1 below). The paper does
+not say what its attackers average; this is what the public code of its authors does, and it is the strongest reading:
+the attackers see everything.
+
+| attack | sent |
+|---|---|
+| `little`, a little is enough | $\bar g + z\,\hat\sigma$ |
+| `empire`, fall of empires | $(1 - \zeta)\,\bar g$ |
+| `sign_flip` | $-\bar g$ |
+| `mimic` | $g_k$, one honest worker's |
+
+Workers that lie about their *data* instead are in `dpml.training.corruption`: flipped labels, noisy features.
+
+Vectors are rows [h, d], NumPy arrays or torch tensors on any device; what comes back is of the same kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpml import arguments
+from dpml.byzantine._rows import Rows, average_of, checked, finite, like, torch_of
+
+__all__ = ["empire", "little", "mimic", "sign_flip"]
+
+
+def little(honest: Any, *, z: float = 1.0) -> Any:
+    r"""Return average + z times the standard deviation [d] of the honest rows [h, d]: "a little is enough".
+
+    Small enough to hide in the spread of the honest rows. Both signs matter, as noise for privacy makes the deviation
+    the same in all coordinates: z < 0 subtracts. (The paper sends $\bar g + \zeta a$ with a = -sigma, "sigma the
+    opposite vector of the standard deviation": word for word it adds the deviation, as does the public code.)
+
+    Raises:
+        ValueError: if honest is no array or tensor of finite floating numbers of shape [h, d] with h >= 2, or z is
+            not in [-1e6, 1e6].
+
+    Source: the Byzantine paper (Guerraoui et al.), appendix D.3; Baruch, Baruch and Goldberg, "A little is enough",
+    NeurIPS 2019.
+    """
+    rows = _honest(honest, 2)
+    z = arguments.real("z", z, -1e6, 1e6)
+    spread = rows.std(0, ddof=1) if torch_of(rows) is None else rows.std(0)
+    return like(honest, average_of(rows, range(len(rows))) + z * spread)
+
+
+def empire(honest: Any, *, zeta: float = 1.1) -> Any:
+    """Return (1 - zeta) times the average [d] of the honest rows [h, d]: "fall of empires".
+
+    At zeta > 1 the sign is turned; at 1.1, the paper's, it is a tenth as long as the average.
+
+    Raises:
+        ValueError: if honest is no array or tensor of finite floating numbers of shape [h, d], or zeta is not in
+            [0, 1e6].
+
+    Source: the Byzantine paper (Guerraoui et al.), appendix D.3; Xie, Koyejo and Gupta, "Fall of empires", UAI 2019.
+    """
+    rows = _honest(honest, 1)
+    zeta = arguments.real("zeta", zeta, 0.0, 1e6)
+    return like(honest, (1.0 - zeta) * average_of(rows, range(len(rows))))
+
+
+def sign_flip(honest: Any) -> Any:
+    """Return the average [d] of the honest rows [h, d] with the opposite sign: `empire` at zeta = 2.
+
+    Raises:
+        ValueError: if honest is no array or tensor of finite floating numbers of shape [h, d].
+
+    Source: Xie, Koyejo and Gupta, "Fall of empires", UAI 2019, with epsilon = 1.
+    """
+    rows = _honest(honest, 1)
+    return like(honest, -average_of(rows, range(len(rows))))
+
+
+def mimic(honest: Any, *, index: int = 0) -> Any:
+    """Return a copy of the honest row number `index`, shape [d]: one worker's data then count several times.
+
+    Raises:
+        ValueError: if honest is no array or tensor of finite floating numbers of shape [h, d], or index is not an
+            integer in [0, h - 1].
+
+    Source: Karimireddy, He and Jaggi, "Byzantine-robust learning on heterogeneous datasets via bucketing", ICLR 2022.
+    """
+    rows = _honest(honest, 1)
+    index = arguments.integer("index", index, 0, len(rows) - 1)
+    return like(honest, rows[[index]][0])
+
+
+def _honest(honest: Any, least: int) -> Rows:
+    rows = checked("honest", honest)
+    if len(rows) < least:
+        raise ValueError(f"honest must be at least {least} rows, got {len(rows)}")
+    good = finite(rows, honest)
+    if not good.all():
+        raise ValueError(f"honest must be finite, got row {int(np.flatnonzero(~good)[0])} that is not")
+    return rows
