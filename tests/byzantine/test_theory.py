@@ -30,7 +30,7 @@ def setting(row):
 
 
 def exact_delta(s, clip_norm, q, m, epsilon):
-    """By integrating the definition: gradients of the others are -C, the replaced one is +C, or -C, in one dimension."""
+    """By integrating the definition: all gradients are -C, or the replaced one is +C, in one dimension."""
     with mpmath.workdps(30):
         s, step, q = mpmath.mpf(s), 2 * mpmath.mpf(clip_norm) / m, mpmath.mpf(q)
 
