@@ -26,6 +26,7 @@ from dpml.classroom.checks import Mistake, NotYet
 from dpml.classroom.laws import Law
 
 FOLDER = Path(__file__).parents[2] / "notebooks" / "exercises"
+SOLUTION = "### BEGIN SOLUTION"
 KINDS = ("number", "choice", "statements", "counterexample", "function", "law")
 
 
@@ -40,9 +41,15 @@ def cells(path: Path) -> list[dict[str, Any]]:
     return [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
 
 
+def notebooks(slug: str) -> list[Path]:
+    """The exercises, and then the chapters that ask some of them in their text."""
+    paths = [path for folder in (FOLDER, FOLDER.parent) for path in sorted(folder.glob(f"*_{slug}.ipynb"))]
+    return [path for path in paths if SOLUTION in path.read_text("utf-8")]
+
+
 def items() -> list[Item]:
     found = []
-    for path in sorted(FOLDER.parent.rglob("*.ipynb")):  # a chapter asks some of them in its text
+    for path in notebooks("*"):
         for cell in cells(path):
             for node in ast.walk(ast.parse("".join(cell["source"]))):
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("items.check_"):
@@ -59,13 +66,13 @@ ITEMS = items()
 
 @functools.cache
 def model_answers(slug: str) -> dict[str, Any]:
-    """The names that the cells of a notebook define, its checks left out."""
-    [path] = FOLDER.glob(f"*_{slug}.ipynb")
+    """The names that the cells of the exercises define, and the solutions in the chapter, the checks left out."""
     names: dict[str, Any] = {}
-    for cell in cells(path):
-        source = "".join(cell["source"])
-        if "items.check_" not in source:
-            exec(compile(source, f"<{path.stem}>", "exec"), names)
+    for path in notebooks(slug):
+        for cell in cells(path):
+            source = "".join(cell["source"])
+            if SOLUTION in source or (path.parent == FOLDER and "items.check_" not in source):
+                exec(compile(source, f"<{path.stem}>", "exec"), names)
     return names
 
 
