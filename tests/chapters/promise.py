@@ -78,7 +78,7 @@ def cell_34(says, n, target, images, attempt, per_person, small_noise, large_noi
 
 def cell_38(honest, broken):
     assert 0.9 < honest.epsilon_at_least <= 1.0
-    assert 1.8 < broken.epsilon_at_least <= 2.0
+    assert 1.9 < broken.epsilon_at_least <= 2.0
 
 
 def cell_41(says):

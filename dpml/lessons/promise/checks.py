@@ -198,7 +198,7 @@ def check_private_mean(answer: Any) -> None:
             ),
             Mistake(
                 lambda values, **_: laws.certain(_clipped_mean(values)),
-                "there is no noise at all. Whoever knows all records but one can solve for it, as in item 1.",
+                "there is no noise at all. Whoever knows all records but one can solve for it, as with two means.",
             ),
             Mistake(
                 noisy(times=lambda values, epsilon: epsilon**2),
