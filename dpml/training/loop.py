@@ -81,8 +81,8 @@ def train(
     """Train `model` in place and return it with its trace and its guarantee.
 
     Neighbours: add/remove for `Poisson` and `FullBatch`, replace-one for `FixedSize`. On the device of the model; x and
-    y may lie there or on the CPU. With a checkpoint the run is saved at each point of its trace and on Ctrl+C, and the
-    same call goes on where the file ends, to the same bits; its `steps` may be larger than before.
+    y may lie there or on the CPU. With a checkpoint the run is saved at each point of its trace, on Ctrl+C and after an
+    error outside an update, and the same call goes on where the file ends, to the same bits; its `steps` may be larger.
 
     Args:
         model: a module whose outputs for one example do not depend on the others (no BatchNorm).
@@ -299,7 +299,7 @@ class Training:
             except Diverged:
                 raise
             except Exception as error:
-                error.add_note(f"{self.done} private steps were done before this. {self._rest()}")
+                error.add_note(f"{self.done} private steps were done before this. {self._rest()}{self._kept()}")
                 raise
             finally:
                 for parameter in self.parameters.values():
@@ -337,6 +337,16 @@ class Training:
     def _rest(self) -> str:
         """What an unexpected error must not hide. A step that may have begun is counted as done."""
         return f"Spent, with the step that failed: {self._guarantees([self.done + 1])[0]}"
+
+    def _kept(self) -> str:
+        """What else is to be said: where the run can go on, unless the error cut an update in two, or a checkpoint."""
+        if self.path is None or self.updating:
+            return ""
+        try:
+            self._save()
+        except Exception as error:
+            return f" The checkpoint could not be written: {error}"
+        return f" The same call goes on from there, with {self.path}."
 
     def _result(self, more: tuple[dict[str, Any], ...], spent: int | None = None) -> Run:
         """The run so far; `more` are points that a continuation would not keep."""

@@ -145,3 +145,11 @@ def all_finite(gradient: Tensor, *others: Tensor) -> Tensor:
 def on(device: torch.device, values: State) -> State:
     """Return numbers and tensors with the tensors on that device."""
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in values.items()}
+
+
+def generators(generator: torch.Generator, *, n: int) -> list[torch.Generator]:
+    """Return n generators on the CPU, one for each of n workers, with seeds that are drawn from this one.
+
+    Source: definition.
+    """
+    return [torch.Generator().manual_seed(_run_state.new_seed(generator)) for _ in range(n)]
