@@ -1,4 +1,4 @@
-"""The checks of the exercises of chapter 07, Privacy by stability, in the order of its items.
+"""The checks of the questions and exercises of chapter 07, Privacy by stability.
 
 Neighbours differ in one vote, or one record, that is replaced. Ties go to the lowest label.
 """
@@ -15,7 +15,7 @@ from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
 from dpml.pate import m_samp, m_stab, stability, voting
 
-_EPSILON, _DELTA, _N = 1.0, 1e-5, 100_000
+_EPSILON, _DELTA, _N = 1.0, 1e-5, 50_000
 
 
 def check_distance(answer: Any) -> None:
@@ -88,9 +88,9 @@ def check_release_at_one(answer: Any) -> None:
         expected=float(m_stab.release_probability(1, epsilon=_EPSILON, delta=_DELTA)),
         rel=1e-3,
         mistakes=[
-            Mistake(1.0, "that is what the slide says of stable datasets. Look at T."),
+            Mistake(1.0, "no record can change the answer, but a release needs more than that. Look at T."),
             Mistake(half, "this is the value at distance 0, where the noise has to bridge all of T."),
-            Mistake(_DELTA, "that is the tail bound of the lecture, on both sides, and at distance 0."),
+            Mistake(_DELTA, "that is the tail of the noise on both sides, and at distance 0."),
             Mistake(
                 _DELTA * math.e, "a factor 2 is missing: the noise exceeds a positive number with half the probability."
             ),
@@ -100,15 +100,15 @@ def check_release_at_one(answer: Any) -> None:
     )
 
 
-def check_exact_delta(answer: Any) -> None:
+def check_least_delta(answer: Any) -> None:
     """The least delta of M_stab at its own epsilon, for epsilon = 1 and delta = 1e-5."""
     checks.number(
         answer,
-        name="exact_delta",
+        name="least_delta",
         expected=m_stab.m_stab_privacy(epsilon=_EPSILON, delta=_DELTA).delta,
         rel=1e-3,
         mistakes=[
-            Mistake(_DELTA, "that is the lecture's delta, which is enough but not needed. What is P(release) at 0?"),
+            Mistake(_DELTA, "that is the delta of the threshold: enough, but not needed. What is P(release) at 0?"),
             Mistake(
                 _DELTA * math.e / 2,
                 "that is P(release) at distance 1. If the answers of two neighbours differ, both distances are 0.",
@@ -259,7 +259,7 @@ def _rounded_down(models: int) -> Mistake:
 
 
 def check_models_printed(answer: Any) -> None:
-    """n_T of the lecture at epsilon = 1, delta = 1e-5, n = 1e5."""
+    """n_T of the definition at epsilon = 1, delta = 1e-5, n = 5e4."""
     plan = m_samp.sampling_plan(epsilon=_EPSILON, delta=_DELTA, n=_N)
     log = math.log(_N / _DELTA)
     checks.number(
@@ -269,7 +269,7 @@ def check_models_printed(answer: Any) -> None:
         rel=0.0,
         abs=0.25,
         mistakes=[
-            _about(log, "this is for q = 1. The q of the slide is the gamma of the line before.", within=1.0),
+            _about(log, "this is for q = 1. Here q is epsilon / (32 log(1/delta)).", within=1.0),
             _rounded_down(plan.n_models),
             _about(log / plan.q, "q is squared in Hoeffding's exponent."),
             _about(
@@ -277,10 +277,10 @@ def check_models_printed(answer: Any) -> None:
             ),
             _about(
                 log * (32 * math.log(_N / _DELTA)) ** 2,
-                "the logarithm in gamma is that of 1/delta; n comes in with n_T only.",
+                "the logarithm in q is that of 1/delta; n comes in with n_T only.",
             ),
         ],
-        hint="First gamma = epsilon / (32 log(1/delta)), natural logarithm, then n_T.",
+        hint="First q = epsilon / (32 log(1/delta)), natural logarithm, then n_T.",
     )
 
 
