@@ -29,11 +29,11 @@ def check_amplified(answer: Any) -> None:
         mistakes=[
             Mistake(
                 amplification.lecture_bound,
-                "this is the slide's bound. It is true but loose: test it at q = 1, where nothing is left out.",
+                "this is the loose bound. It is true, but test it at q = 1, where nothing is left out.",
             ),
             Mistake(
                 amplification.lecture_log_form,
-                "this is the log form from the slide's proof. It bounds numerator and denominator one by one; at q = 1 "
+                "this is the log form of the quick proof. It bounds numerator and denominator one by one; at q = 1 "
                 "it gives twice the base epsilon.",
             ),
             Mistake(
@@ -42,7 +42,7 @@ def check_amplified(answer: Any) -> None:
             ),
             Mistake(
                 lambda *, epsilon, q: 4 * q * epsilon,
-                "this is the slide's remark for small epsilon. At q = 1 it gives four times the base epsilon.",
+                "this is the loose bound for small epsilon. At q = 1 it gives four times the base epsilon.",
             ),
             Mistake(
                 lambda *, epsilon, q: math.log1p(q * epsilon),
@@ -70,7 +70,7 @@ def check_amplified(answer: Any) -> None:
 
 
 def check_useful_q(answer: Any) -> None:
-    """The q above which the slide's bound is worse than no sampling, at epsilon = 1."""
+    """The q above which the loose bound is worse than no sampling, at epsilon = 1."""
     checks.number(
         answer,
         name="useful_q",
@@ -82,7 +82,7 @@ def check_useful_q(answer: Any) -> None:
                 "this takes 4q times epsilon for the bound. That holds for small epsilon only, and epsilon is 1 here.",
             ),
             Mistake(0.213, "this is rounded: give at least four digits."),
-            Mistake(0.5, "at this q the log form from the proof equals epsilon. Asked is the final bound."),
+            Mistake(0.5, "at this q the log form equals epsilon. Asked is the loose bound."),
             Mistake(
                 1 / (2 * math.sinh(1.0)),
                 "a factor of 2 is lost: e^epsilon - e^-epsilon is twice the hyperbolic sine, and 2q stands before it.",
@@ -90,10 +90,10 @@ def check_useful_q(answer: Any) -> None:
             Mistake(1 / (2 * (math.e - 1)), "the term e^-epsilon is missing, or one stands in its place."),
             Mistake(
                 4 * math.sinh(1.0),
-                "this is the slide's bound at q = 1. Which q makes the bound as small as epsilon itself?",
+                "this is the loose bound at q = 1. Which q makes the bound as small as epsilon itself?",
             ),
         ],
-        hint="At your q the printed bound must equal epsilon = 1: put it in.",
+        hint="At your q the loose bound must equal epsilon = 1: put it in.",
     )
 
 
@@ -283,7 +283,7 @@ def check_subsample_and_release(answer: Any) -> None:
             ),
             Mistake(
                 law_of(scale=lambda epsilon, q: 1 / epsilon),
-                "the noise is as large as without sampling. The step may have the larger epsilon of item 7.",
+                "the noise is as large as without sampling. The step may have a larger epsilon.",
             ),
             Mistake(
                 law_of(scale=lambda epsilon, q: 1 / math.log1p(q * math.expm1(epsilon))),
@@ -408,5 +408,5 @@ def check_step_epsilon(answer: Any) -> None:
                 "this ignores the sampling: at q below one the step may have more than the target.",
             ),
         ],
-        hint="Put your result into the formula of item 1: the target must come out, and at q = 1 they are equal.",
+        hint="Put your result into the theorem's formula: the target must come out, and at q = 1 they are equal.",
     )

@@ -20,7 +20,7 @@ from dpml.mechanisms import randomized_response_truth_probability
 
 
 def amplification_ladder() -> Explorer:
-    """What is left of epsilon after sampling: the slide's bound, its log form, the tight value, and an exact loss.
+    """What is left of epsilon after sampling: the loose bound, the log form, the tight value, and an exact loss.
 
     Drawn as a fraction of epsilon, so that for small epsilon the three formulas are the parallel lines 4q, 2q, q.
     """
@@ -39,11 +39,11 @@ def amplification_ladder() -> Explorer:
         return [*over, [exact(epsilon=epsilon, q=float(v)) / epsilon for v in dots]]
 
     def draw(epsilon: float, q: float) -> Frame:
-        slide, log_form, tight, attained = curves(epsilon)
+        loose, log_form, tight, attained = curves(epsilon)
         useful = lecture_useful_q(epsilon=epsilon)
         here = amplify(epsilon=epsilon, q=q)
         printed = lecture_bound(epsilon=epsilon, q=q)
-        prints = f"The slide prints {printed:.3g}" if printed < 100 else f"The slide prints {printed:.0f}"
+        prints = f"The loose bound says {printed:.3g}" if printed < 100 else f"The loose bound says {printed:.0f}"
         if printed < epsilon:
             verdict = f"{printed / here:.1f} times as much"
         else:
@@ -56,7 +56,7 @@ def amplification_ladder() -> Explorer:
         return Frame(
             title=title,
             readout=(
-                f"ε = {epsilon:g}, q = {q:g}: slide {printed:.4g}, its log form "
+                f"ε = {epsilon:g}, q = {q:g}: loose bound {printed:.4g}, log form "
                 f"{lecture_log_form(epsilon=epsilon, q=q):.4g}, tight {here:.4g}, "
                 f"randomized response (exact) {exact(epsilon=epsilon, q=q):.4g}"
             ),
@@ -65,12 +65,12 @@ def amplification_ladder() -> Explorer:
                 Area(useless, np.ones(len(useless)), np.full(len(useless), 10.0), "source"),
                 Rule("muted", y=1.0, label=Text("ε′ = ε: nothing gained", 0.0011, 1.15)),
                 Rule("muted", x=q),
-                Line(grid, slide, "source", Key("slide's bound", 0.072, 0.0104)),
-                Line(grid, log_form, "muted", Key("its log form", 0.072, 0.0054)),
+                Line(grid, loose, "source", Key("loose bound", 0.072, 0.0104)),
+                Line(grid, log_form, "muted", Key("log form", 0.072, 0.0054)),
                 Line(grid, tight, "guarantee", Key("tight bound", 0.072, 0.00284)),
                 Points(dots, attained, "measured", Key("randomized response", 0.072, 0.00148)),
                 Points([q], [here / epsilon], "D"),
-                Text(f"slide useless above q = {useful:.3g}", 0.95, 6.6, "source"),
+                Text(f"loose: useless above q = {useful:.3g}", 0.95, 6.6, "source"),
             ],
         )
 
@@ -86,7 +86,7 @@ def amplification_ladder() -> Explorer:
 
 
 def two_worst_cases() -> Explorer:
-    """Where the slide's proof loses: A = e^epsilon B and A' = e^-epsilon B cannot both hold.
+    """Where the quick proof loses: A = e^epsilon B and A' = e^-epsilon B cannot both hold.
 
     A, A', B are the probabilities of an event when record i is sampled under D, sampled under D', and not sampled.
     Only their ratios matter: B = 1. The upper panel shows the pairs (A', A) that epsilon-DP allows, the lower one
@@ -112,7 +112,7 @@ def two_worst_cases() -> Explorer:
         here = loss(log_a, log_a_prime, q)
         gap = log_a - log_a_prime
         if gap > 2 * epsilon - 1e-9:
-            title = "The slide's corner needs A = e^2·A′. An ε-DP mechanism with ε = 1 has at most A = e·A′."
+            title = "The quick proof's corner needs A = e^2·A′. An ε-DP mechanism with ε = 1 has at most A = e·A′."
         elif abs(gap) > epsilon + 1e-9:
             ratio = f"A/A′ = {power(gap)}" if gap > 0 else f"A′/A = {power(-gap)}"
             title = f"Forbidden: {ratio}. An ε-DP mechanism with ε = 1 has at most e."
@@ -137,7 +137,7 @@ def two_worst_cases() -> Explorer:
             title=title,
             readout=(
                 f"q = {q:g}, B = 1, A = {power(log_a)}, A′ = {power(log_a_prime)}: log p/p′ = {here:.4f}; tight bound "
-                f"{tight:.4f}, slide's log form {corner:.4f}, slide {lecture_bound(epsilon=epsilon, q=q):.4f}"
+                f"{tight:.4f}, log form {corner:.4f}, loose bound {lecture_bound(epsilon=epsilon, q=q):.4f}"
             ),
             marks=[
                 Area(axis, highest, np.full(len(axis), 1.7), "source", Text("forbidden by ε-DP", 1.08, 1.4)),
@@ -145,7 +145,7 @@ def two_worst_cases() -> Explorer:
                 Line(axis, highest, "guarantee", Text("highest A allowed", 1.08, 1.08)),
                 Line(axis, lowest, "muted", Text("lowest A allowed", -1.05, -0.9)),
                 Points([0.0], [epsilon], "D", Text("true worst case", 0.0, 1.4, anchor="middle")),
-                Points([-epsilon], [epsilon], "source", Text("slide's corner", -0.95, 1.07)),
+                Points([-epsilon], [epsilon], "source", Text("quick proof", -0.95, 1.07)),
                 Points([log_a_prime], [log_a], "measured", Text("you", beside, log_a - 0.32, anchor="start")),
             ],
             beside=[
