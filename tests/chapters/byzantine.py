@@ -1,0 +1,82 @@
+"""The numbers of chapter 12."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpml.byzantine import theory
+from dpml.lessons.byzantine import explorers
+
+
+def cell_06(vectors, target):
+    assert vectors.mean(axis=0) == pytest.approx(target)
+    assert np.linalg.norm(np.median(vectors, axis=0) - (1.0, 0.5)) < 0.2
+
+
+def cell_10(rows):
+    assert len(rows) == 5 and all(off < 0.3 and gap < 1e-12 for _, off, gap in rows)
+
+
+def cell_14(says):
+    figure = explorers.rules_in_the_plane()
+    assert figure.frame(rule="krum").readout.endswith("1.19 off, with the liars at 1.25.")
+    assert "Krum 1.19" in figure.frame(distance=2.0).title and "Krum 1.19" not in figure.frame(distance=2.25).title
+    assert figure.frame(rule="mda").readout.endswith("1.09 off, with the liars at 3.")
+    assert "the median is 0.32 off" in figure.frame(rule="median").readout
+    assert "MDA 0.00" in figure.frame(rule="mda", distance=3.5).title
+    says({"1.09": 1.09, "0.32": 0.32})
+
+
+def cell_16(says):
+    fit = {"n": 15, "n_byzantine": 3}
+    says({"7.8": theory.kappa_krum(**fit), "0.707": theory.kappa_mda(**fit)})
+    with pytest.raises(ValueError, match="n_byzantine"):
+        theory.kappa_bulyan(n=26, n_byzantine=6)
+    assert theory.kappa_bulyan(n=27, n_byzantine=6) > 0
+
+
+def cell_19(ratios, s, says):
+    says({"0.48": ratios[0.0], "3.46": math.sqrt(12)})
+    assert ratios[s] == pytest.approx(math.sqrt(12), abs=0.3)
+
+
+def cell_23(says):
+    figure = explorers.eta_map()
+    assert "from m = 422 on" in figure.frame(epsilon=0.2, liars=3).title
+    assert "from m = 2,277 on" in figure.frame(epsilon=0.2, liars=6).title
+    assert "no batch" in figure.frame(epsilon=0.2, liars=3, rule="krum").title
+    step = {"clip_norm": 2.0, "dimension": 79_510, "epsilon": 0.2, "delta": 1e-5, "v": 2.0}
+    kappa = theory.kappa_mda(n=15, n_byzantine=3)
+    small, large = (theory.proposition_2_bounds(kappa=kappa, q=m / 60_000, m=m, **step) for m in (25, 1000))
+    says({"204": small.sharp, "1.37": large.sharp, "13.2": large.sufficient, "1.38": large.enough})
+    six = theory.proposition_2_bounds(kappa=theory.kappa_mda(n=15, n_byzantine=6), q=1 / 60, m=1000, **step)
+    says({"9.78": six.sharp})
+
+
+def cell_29(says):
+    figure = explorers.distances_under_noise()
+    assert "picks an honest worker" in figure.frame(d=2, z=1.0).title
+    assert "picks a liar, and MDA keeps 3 of the 3" in figure.frame(d=30_000, z=1.0).title
+    says({"1.2583": theory.krum_threshold(n=15, n_byzantine=3), "1.0408": theory.mda_threshold(n=15, n_byzantine=3)})
+
+
+def cell_31(says):
+    case = {"clip_norm": 2.0, "q": 25 / 120_000, "m": 25, "epsilon": 0.2}
+    printed = theory.theorem_1_noise(**case, delta=1e-5)
+    enough = theory.worker_noise(**case, delta=1e-5)
+    assert theory.one_step_delta(s=printed, **case) == pytest.approx(1.455e-5, abs=5e-9)
+    says({"0.05862": printed, "0.06141": enough})
+
+
+def cell_33(says, one, server):
+    says({"0.838": one.epsilon, "3.461": server.epsilon})
+
+
+def cell_35(accuracy, finished, says):
+    assert accuracy["krum", "empire"] < 0.1 and accuracy["multi_krum", "empire"] > accuracy["average", "none"] - 0.1
+    little = {rule: found for (rule, attack), found in accuracy.items() if attack == "little"}
+    says({"25 %": little["multi_krum"], "40 %": little["average"], "52 %": little["bulyan_multi_krum"]}, within=0.05)
+    says({"69 %": accuracy["average", "none"]}, within=0.03)
+    assert little["multi_krum"] < little["average"] < little["bulyan_multi_krum"]
+    assert finished.worker_guarantee.epsilon < finished.guarantee.epsilon < 1

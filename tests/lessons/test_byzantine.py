@@ -1,0 +1,225 @@
+"""Answers to the exercises of chapter 12, right and wrong; `test_answers` tries them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpml import mechanisms
+from dpml.byzantine import aggregation, theory
+from dpml.lessons.byzantine import checks as items
+from dpml.lessons.byzantine import explorers
+
+
+def by_sorting(vectors, *, n_byzantine):
+    found = []
+    for i, row in enumerate(vectors):
+        far = sorted(float((row - other) @ (row - other)) for j, other in enumerate(vectors) if j != i)
+        found.append(sum(far[: len(vectors) - n_byzantine - 2]))
+    return found
+
+
+def by_partition(vectors, *, n_byzantine):
+    squares = ((vectors[:, None] - vectors) ** 2).sum(axis=2)
+    np.fill_diagonal(squares, np.inf)
+    count = len(vectors) - n_byzantine - 2
+    return np.partition(squares, count - 1, axis=1)[:, :count].sum(axis=1)
+
+
+def in_a_loop(vectors, *, n_byzantine):
+    best, least = None, math.inf
+    for chosen in itertools.combinations(vectors, len(vectors) - n_byzantine):
+        diameter = max((np.linalg.norm(a - b) for a, b in itertools.combinations(chosen, 2)), default=0.0)
+        if diameter < least - 1e-12:
+            best, least = np.mean(chosen, axis=0), diameter
+    return best
+
+
+def vector_of(mean=None, noise=None):
+    """The worker's vector with another mean or another noise."""
+
+    def worker_vector(gradients, *, clip_norm, sigma, rng):
+        m, d = gradients.shape
+        factors = np.minimum(1.0, clip_norm / np.linalg.norm(gradients, axis=1))
+        middle = np.average(gradients * factors[:, None], axis=0) if mean is None else mean(gradients, clip_norm)
+        added = rng.normal(0.0, sigma * clip_norm / m, d) if noise is None else noise(rng, sigma * clip_norm / m, d)
+        return middle + added
+
+    return worker_vector
+
+
+def clipped_first(gradients, *, clip_norm, sigma, rng):
+    rows = [g if np.linalg.norm(g) <= clip_norm else clip_norm * g / np.linalg.norm(g) for g in gradients]
+    return (sum(rows) + sigma * clip_norm * rng.standard_normal(3)) / len(rows)
+
+
+OWN = np.random.default_rng(1)
+
+
+def solved(clip_norm, *, m, records, epsilon, delta):
+    """By bisection of the exact δ."""
+    q, low, high = m / records, 0.0, 100.0 * clip_norm
+    for _ in range(200):
+        s = (low + high) / 2
+        found = theory.one_step_delta(s=s, clip_norm=clip_norm, q=q, m=m, epsilon=epsilon)
+        low, high = (s, high) if found > delta else (low, s)
+    return high
+
+
+def calibrated(clip_norm, *, m, records, epsilon, delta):
+    base = math.log(1 + (math.exp(epsilon) - 1) * records / m)
+    return 2 * clip_norm * mechanisms.gaussian_sigma(epsilon=base, delta=delta * records / m) / m
+
+
+def by_trying(gradients, *, m):
+    batches = [np.mean(batch, axis=0) for batch in itertools.combinations(gradients, m)]
+    return np.mean([np.sum((mean - np.mean(gradients, axis=0)) ** 2) for mean in batches])
+
+
+def by_formula(gradients, *, m):
+    N = len(gradients)
+    return gradients.var(axis=0, ddof=1).sum() / m * (1 - m / N)
+
+
+def by_hand(n, *, n_byzantine):
+    h = n - n_byzantine
+    return math.sqrt(2 * (h - 2) / (h - n_byzantine - 1) + 1 / h - 1)
+
+
+def by_search(n, *, n_byzantine):
+    """Where the liars' score passes that of the honest, by bisection in z."""
+    h, low, high = n - n_byzantine, 0.0, 100.0
+    for _ in range(100):
+        z = (low + high) / 2
+        score = (n - 2 * n_byzantine - 1) * (1 - 1 / h + z * z)
+        low, high = (z, high) if score < 2 * (h - 2) else (low, z)
+    return low
+
+
+RIGHT = {
+    items.check_lie: [-29, Fraction(-29)],
+    items.check_least_n: [110, 110.0],
+    items.check_krum_scores: [by_sorting, by_partition],
+    items.check_mda: [in_a_loop, lambda vectors, *, n_byzantine: aggregation.mda(vectors, n_byzantine=n_byzantine)],
+    items.check_worker_vector: [vector_of(), clipped_first],
+    items.check_least_noise: [solved, calibrated],
+    items.check_refuted: [{"m": 5, "epsilon": 0.9, "delta": 1e-5}, {"m": np.int64(1), "epsilon": 0.2, "delta": 1e-6}],
+    items.check_batch_variance: [by_trying, by_formula],
+    items.check_krum_threshold: [by_hand, by_search],
+    items.check_beyond: [
+        {"honest": [0.0, 1.0], "lies": [1.9]},
+        {"honest": np.array([[0, 0], [3, 0], [3, 0.1]]), "lies": [[5.0, 0.0]]},
+    ],
+}
+
+WRONG = {
+    items.check_lie: [(-13, "over 15"), ("-29", "number"), (1, "over 15")],
+    items.check_least_n: [(100, "Solve for n - f"), (12, "Solve for n - f"), (None, "number")],
+    items.check_krum_scores: [
+        (lambda vectors, **k: by_sorting(vectors, **k)[0], "n - f - 2 smallest squared"),
+        (lambda vectors, **k: 2 * by_partition(vectors, **k), "n - f - 2 smallest squared"),
+        (lambda vectors, **k: np.argmin(by_partition(vectors, **k)), "n - f - 2 smallest squared"),
+        (lambda vectors, **k: np.sqrt(by_partition(vectors, **k)), "n - f - 2 smallest squared"),
+    ],
+    items.check_mda: [
+        (lambda vectors, **k: aggregation.krum(vectors, n_byzantine=0), "all sets of n - f rows"),
+        (lambda vectors, **k: aggregation.median(vectors, **k), "all sets of n - f rows"),
+        (lambda vectors, **k: aggregation.mda_subset(vectors, **k), "all sets of n - f rows"),
+    ],
+    items.check_worker_vector: [
+        (vector_of(noise=lambda rng, scale, d: OWN.normal(0.0, scale, d)), "its own randomness"),
+        (vector_of(noise=lambda rng, scale, d: scale * rng.normal()), "move together"),
+        (lambda gradients, **k: vector_of()(gradients, **k)[0], "must return 3 numbers"),
+        (vector_of(noise=lambda rng, scale, d: np.full(d, scale * rng.normal())), "move together"),
+        (vector_of(noise=lambda rng, scale, d: 0.5 * scale * rng.normal(size=d)), "half of what is needed"),
+        (vector_of(noise=lambda rng, scale, d: 0.0 * rng.normal(size=d)), "no noise"),
+        (vector_of(mean=lambda rows, bound: np.median(rows, axis=0)), "does not follow the law"),
+        (vector_of(mean=lambda rows, bound: rows.mean(axis=0).mean()), "does not follow the law"),
+    ],
+    items.check_least_noise: [
+        (lambda clip_norm, **k: 2 * calibrated(clip_norm, **k), "2C/m of a replaced record"),
+        (lambda clip_norm, **k: calibrated(clip_norm, **k) ** 2, "2C/m of a replaced record"),
+        (lambda clip_norm, **k: str(calibrated(clip_norm, **k)), "your least_noise returned"),
+    ],
+    items.check_refuted: [
+        ({"m": 25, "epsilon": 0.2, "delta": 1e-5}, "Make ε′ larger"),
+        ({"m": 5, "epsilon": 1.5, "delta": 1e-5}, "below 1"),
+        ({"m": 5, "epsilon": 0.9, "delta": 0.1}, "no noise is needed"),
+        ({"m": 2.5, "epsilon": 0.9, "delta": 1e-5}, "whole number"),
+        ({"m": 5, "epsilon": 0.9}, "with the keys"),
+        ({"m": 5, "epsilon": "0.9", "delta": 1e-5}, "must be numbers"),
+        ({"m": 5, "epsilon": math.nan, "delta": 1e-5}, "above 0"),
+    ],
+    items.check_batch_variance: [
+        (lambda gradients, *, m: by_formula(gradients, m=m) + 1e-3, "try all batches"),
+        (lambda gradients, *, m: np.asarray(gradients).var(axis=0), "your batch_variance returned"),
+        (lambda gradients, *, m: by_formula(gradients, m=1) / m**2, "try all batches"),
+    ],
+    items.check_krum_threshold: [
+        (lambda n, *, n_byzantine: by_hand(n, n_byzantine=n_byzantine) + 0.01, "Set the two scores equal"),
+        (lambda n, *, n_byzantine: 1.2583, "Set the two scores equal"),
+        (lambda n, *, n_byzantine: [by_hand(n, n_byzantine=n_byzantine)] * 2, "your krum_threshold returned"),
+    ],
+    items.check_beyond: [
+        ({"honest": [0.0, 1.0], "lies": [0.8]}, "A lie must be kept"),
+        ({"honest": [0.0], "lies": [1.0]}, "more workers must be honest"),
+        ({"honest": [0.0, 1.0, 2.0], "lies": [math.nan]}, "must be finite"),
+        ({"honest": [[0.0, 1.0]], "lies": [1.0]}, "of one length"),
+        ([0.0, 1.0, 1.9], "with the keys"),
+    ],
+}
+
+
+# ---- the explorers say what is true ----
+
+
+def test_the_answer_of_a_rule_in_the_plane_is_computed_from_the_points_that_are_shown():
+    figure = explorers.rules_in_the_plane()
+    for rule, function in (("krum", aggregation.krum), ("mda", aggregation.mda), ("median", aggregation.median)):
+        frame = figure.frame(rule=rule, distance=2.0, liars=2)
+        honest, lies, middle, answer = frame.marks
+        rows = np.array([[*honest.x, *lies.x, *lies.x], [*honest.y, *lies.y, *lies.y]]).T
+        assert len(rows) == 15
+        right = function(rows, n_byzantine=2)
+        assert (answer.x[0], answer.y[0]) == pytest.approx(tuple(right))
+        off = math.dist(right, (middle.x[0], middle.y[0]))
+        assert f" {off:.2f}." in frame.title and frame.beside[-1].y[0] == pytest.approx(off)
+
+
+@pytest.mark.parametrize("liars", [3, 6])
+def test_who_is_picked_in_high_dimension_changes_at_the_thresholds(liars):
+    """Both are limits; at d = 30,000 they are right to a few hundredths of z."""
+    figure = explorers.distances_under_noise()
+    krum, mda = (f(n=15, n_byzantine=liars) for f in (theory.krum_threshold, theory.mda_threshold))
+    for z in figure.controls[1].values:
+        title = figure.frame(d=30_000, z=z, liars=str(liars)).title
+        if abs(z - krum) > 0.02:
+            assert ("picks a liar" in title) == (z < krum), title
+        if abs(z - mda) > 0.02:
+            assert f"keeps {liars if z < mda else 0} of the {liars}" in title, title
+
+
+def test_the_least_batch_of_the_map_is_where_the_bound_passes_the_square_of_the_clip_norm():
+    for liars, epsilon, m in ((3, 0.2, 422), (6, 0.2, 2277)):
+        assert f"from m = {m:,} on" in explorers.eta_map().frame(liars=liars, epsilon=epsilon).title
+        kappa = math.sqrt(8) * liars / (15 - liars)
+        step = {"clip_norm": 2.0, "epsilon": epsilon, "delta": 1e-5}
+        at, before = (theory.theorem_1_noise(q=size / 60_000, m=size, **step) for size in (m, m - 1))
+        assert kappa**2 * 79_510 * at**2 < 4 <= kappa**2 * 79_510 * before**2
+
+
+def test_the_delta_of_one_step_is_the_excess_of_the_worst_pair():
+    """By summing the densities of the two laws, from their definition."""
+    figure = explorers.one_step()
+    frame = figure.frame(m=25, epsilon=0.2, records="120000")
+    s, q, m = theory.theorem_1_noise(clip_norm=2.0, q=25 / 120_000, m=25, epsilon=0.2, delta=1e-5), 25 / 120_000, 25
+    y = np.linspace(-12, 12, 400_001) * s
+    density = np.exp(-0.5 * (y / s) ** 2) / math.sqrt(2 * math.pi) / s
+    moved = np.exp(-0.5 * ((y - 4 / m) / s) ** 2) / math.sqrt(2 * math.pi) / s
+    excess = np.maximum((1 - q) * density + q * moved - math.exp(0.2) * density, 0).sum() * (y[1] - y[0])
+    assert frame.marks[-1].y[0] == pytest.approx(excess, rel=1e-6)
+    assert "δ = 1.46e-05, more than" in frame.title
