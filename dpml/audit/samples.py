@@ -32,6 +32,7 @@ refutes the claim; a bound below it proves nothing. The neighbouring relation is
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,7 +52,7 @@ __all__ = [
     "upper_limit",
 ]
 
-_MOST_THRESHOLDS = 1000  # candidates tried on the first half; more would only slow the search down
+_MOST_THRESHOLDS = 1000  # candidates tried on the quarter; more would only slow the search down
 
 
 class Evidence(NamedTuple):
@@ -164,9 +165,9 @@ def epsilon_lower_bound_from_scores(
 ) -> Evidence:
     """Return how large epsilon must be at least, from one score per run: `scores` on D, `scores_neighbour` on D'.
 
-    The test is "score >= threshold" or "score < threshold". Threshold and direction are chosen on a random half of
-    the runs, where they give the largest bound; the result is computed on the other half alone, for which the test is
-    fixed. So the confidence is honest, which it would not be on the same half. `rng` splits the runs.
+    The test is "score >= threshold" or "score < threshold". Threshold and direction are chosen on a random quarter of
+    the runs, where they give the largest bound; the result is computed on the other runs alone, for which the test is
+    fixed. So the confidence is honest, which it would not be on the same runs. `rng` splits the runs.
 
     Raises:
         ValueError: if scores or scores_neighbour is not a one-dimensional array of at least two finite numbers,
@@ -179,24 +180,50 @@ def epsilon_lower_bound_from_scores(
     delta = arguments.probability("delta", delta)
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     rng = arguments.generator("rng", rng)
-    on_d, on_neighbour = rng.permutation(on_d), rng.permutation(on_neighbour)
-    half_d, half_neighbour = on_d.size // 2, on_neighbour.size // 2
-    threshold, above = _best_test(on_d[:half_d], on_neighbour[:half_neighbour], delta, confidence)
-    on_d, on_neighbour = on_d[half_d:], on_neighbour[half_neighbour:]
-    true_positives = int(np.count_nonzero((on_d >= threshold) == above))
-    false_positives = int(np.count_nonzero((on_neighbour >= threshold) == above))
+
+    def bound(*counts: Any) -> NDArray[np.float64]:
+        return _bound(*counts, delta, confidence)
+
+    misses, positives, false_alarms, negatives = counts_of_best_test(on_d, on_neighbour, bound=bound, rng=rng)
     return epsilon_lower_bound(
-        true_positives=true_positives,
-        positives=on_d.size,
-        false_positives=false_positives,
-        negatives=on_neighbour.size,
+        true_positives=positives - misses,
+        positives=positives,
+        false_positives=false_alarms,
+        negatives=negatives,
         delta=delta,
         confidence=confidence,
     )
 
 
+def counts_of_best_test(
+    on_d: NDArray[np.float64],
+    on_neighbour: NDArray[np.float64],
+    *,
+    bound: Callable[..., NDArray[np.float64]],
+    rng: np.random.Generator,
+) -> tuple[int, int, int, int]:
+    """Choose a threshold and a direction on a random quarter of the runs; return what they achieve on the others.
+
+    `bound` of arrays of misses, the number of runs on D, arrays of false alarms and the number of runs on D' is what
+    the choice makes as large as it can. Returned are its four arguments, counted on runs that had no part in the
+    choice.
+
+    Raises:
+        ValueError: not by itself; the callers check.
+
+    Source: sample splitting.
+    """
+    on_d, on_neighbour = rng.permutation(on_d), rng.permutation(on_neighbour)
+    some_d, some_neighbour = max(1, on_d.size // 4), max(1, on_neighbour.size // 4)
+    threshold, above = _best_test(on_d[:some_d], on_neighbour[:some_neighbour], bound)
+    on_d, on_neighbour = on_d[some_d:], on_neighbour[some_neighbour:]
+    misses = int(np.count_nonzero((on_d >= threshold) != above))
+    false_alarms = int(np.count_nonzero((on_neighbour >= threshold) == above))
+    return misses, on_d.size, false_alarms, on_neighbour.size
+
+
 def _best_test(
-    on_d: NDArray[np.float64], on_neighbour: NDArray[np.float64], delta: float, confidence: float
+    on_d: NDArray[np.float64], on_neighbour: NDArray[np.float64], bound: Callable[..., NDArray[np.float64]]
 ) -> tuple[float, bool]:
     """The threshold, and whether "D" is said at or above it, with the largest bound on these runs."""
     thresholds = np.unique(np.concatenate([on_d, on_neighbour]))
@@ -205,8 +232,8 @@ def _best_test(
     below_d = np.searchsorted(np.sort(on_d), thresholds)  # how many scores are < threshold
     below_neighbour = np.searchsorted(np.sort(on_neighbour), thresholds)
     n_d, n_neighbour = on_d.size, on_neighbour.size
-    said_above = _bound(below_d, n_d, n_neighbour - below_neighbour, n_neighbour, delta, confidence)
-    said_below = _bound(n_d - below_d, n_d, below_neighbour, n_neighbour, delta, confidence)
+    said_above = bound(below_d, n_d, n_neighbour - below_neighbour, n_neighbour)
+    said_below = bound(n_d - below_d, n_d, below_neighbour, n_neighbour)
     above = bool(said_above.max() >= said_below.max())
     return float(thresholds[int(np.argmax(said_above if above else said_below))]), above
 

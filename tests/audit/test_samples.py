@@ -148,7 +148,7 @@ def test_scores_recover_the_epsilon_of_randomized_response():
     for sign in (1, -1):
         found = samples.epsilon_lower_bound_from_scores(sign * on_d, scores_neighbour=sign * on_neighbour, **kwargs)
         assert 1.85 < found.epsilon_at_least < 2.0  # false alarm 1e-7
-        assert (found.positives, found.negatives) == (50_000, 50_000)
+        assert (found.positives, found.negatives) == (75_000, 75_000)
 
 
 def test_scores_of_laplace_noise_find_a_good_threshold():

@@ -37,16 +37,18 @@ GOOD_HERE = {
     ("theorem_4_4", "q"): 0.01,
     ("ptr.privacy.noise_multiplier", "epsilon"): 3.0,
     ("binomial_sum", "lam"): 3,
+    ("discrete_laplace", "value"): 3,
+    ("discrete_gaussian", "value"): 3,
 }
 GOOD_HERE |= {(f"theorem_4_2{g}", "delta0"): 1e-8 for g in ("", "_printed")}
 GOOD_HERE |= {("epsilon_by_rdp_branch_in_delta", "delta0"): 1e-8}
 GOOD_HERE |= {(f"amplification.{f}", "adjacency"): "replace-one" for f in ("without_replacement", "with_replacement")}
 SIGNED = set(DATA["signed"])  # a negative number is good
-TRUE_IS_GOOD = {"bits", "answers", "above"}
+TRUE_IS_GOOD = {"bits", "answers", "above", "included"}
 NONE_IS_AN_ANSWER = {"pate.sparse_vector.above_threshold"}
 INFINITY_IS_GOOD = {("guarantee.Guarantee", "epsilon"), ("guarantee.Bounds", "upper")}
 INFINITY_IS_GOOD |= {(f, "margin") for f in ("pass_probability", "propose_test_release")}
-SCALAR_IS_BAD = {"scores", "scores_neighbour"}
+SCALAR_IS_BAD = {"scores", "scores_neighbour", "losses"}
 ANY_COUNT_IS_GOOD = {"k", "size", "trim", "r"}  # where the result leaves the floats: tests/accounting
 
 

@@ -1,0 +1,120 @@
+"""Lower bounds for a known form of the mechanism, for known losses, and from one run, against exact laws."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpml import mechanisms
+from dpml.audit import gaussian_scores, known_losses, one_run, samples
+
+SURE = 1 - 1e-7
+
+
+@pytest.mark.parametrize("mu", [0.5, 2.0])
+def test_a_gaussian_of_unknown_noise_is_found_within_15_percent(mu):
+    rng = np.random.default_rng(3)
+    on_d, on_neighbour = rng.normal(mu, 1.0, 10**6), rng.normal(0.0, 1.0, 10**6)
+    common = {"scores_neighbour": on_neighbour, "delta": 1e-5, "confidence": SURE, "rng": rng}
+    found = gaussian_scores.gaussian_lower_bound_from_scores(on_d, **common)
+    exact = mechanisms.gaussian_epsilon(sigma=1 / mu, delta=1e-5)
+    assert 0.85 * exact < found.epsilon_at_least <= exact and found.mu_at_least <= mu
+    by_events = samples.epsilon_lower_bound_from_scores(on_d, **common).epsilon_at_least
+    assert 0.5 * exact < by_events < found.epsilon_at_least
+    of_losses = known_losses.epsilon_lower_bound_from_losses(
+        mu * on_d - mu**2 / 2, delta=1e-5, confidence=SURE, rng=rng
+    )
+    assert 0.75 * exact < of_losses.epsilon_at_least <= exact
+    assert of_losses.runs == 750_000 and of_losses.threshold > of_losses.epsilon_at_least
+
+
+def test_the_bound_on_mu_solves_its_equation():
+    found = gaussian_scores.gaussian_lower_bound_from_scores(
+        [3.0] * 80, scores_neighbour=[0.0] * 80, delta=1e-5, confidence=0.9, rng=np.random.default_rng(0)
+    )
+    limit = 1 - 0.05 ** (1 / 60)  # of Clopper and Pearson for no error in 60
+    assert (found.true_positives, found.positives, found.false_positives, found.negatives) == (60, 60, 0, 60)
+    assert found.mu_at_least == pytest.approx(-2 * stats.norm.ppf(limit), rel=1e-9)
+    assert mechanisms.gaussian_delta(sigma=1 / found.mu_at_least, epsilon=found.epsilon_at_least) == pytest.approx(1e-5)
+
+
+def test_a_test_that_is_no_better_than_a_coin_shows_nothing():
+    common = {"delta": 1e-5, "confidence": 0.9, "rng": np.random.default_rng(0)}
+    same = np.zeros(40)
+    found = gaussian_scores.gaussian_lower_bound_from_scores(same, scores_neighbour=same, **common)
+    assert (found.mu_at_least, found.epsilon_at_least) == pytest.approx((0.0, 0.0), abs=0)
+    assert known_losses.epsilon_lower_bound_from_losses(-np.ones(40), **common).epsilon_at_least == pytest.approx(0.0)
+
+
+def test_laplace_losses_prove_all_of_epsilon():
+    rng = np.random.default_rng(1)
+    losses = mechanisms.laplace_loss(rng.laplace(0.0, 0.5, 1000), scale=0.5)
+    pure = known_losses.epsilon_lower_bound_from_losses(losses, delta=0.0, confidence=SURE, rng=rng)
+    assert pure.epsilon_at_least == pytest.approx(2.0) and pure.threshold == pytest.approx(2.0)
+    some = known_losses.epsilon_lower_bound_from_losses(losses, delta=0.05, confidence=SURE, rng=rng)
+    p = float(samples.lower_limit(some.exceeding, trials=some.runs, alarm=1 - SURE))
+    assert some.epsilon_at_least == pytest.approx(some.threshold + math.log(1 - 0.05 / p), rel=1e-6)
+    assert some.epsilon_at_least < 2.0 + 2 * math.log(0.95)  # where the exact delta is 0.05
+
+
+# ---- one run ----
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize("guesses", [0, 1, 7, 40])
+def test_without_delta_it_is_the_tail_of_a_binomial_law(epsilon, guesses):
+    law = stats.binom(guesses, 1 / (1 + math.exp(-epsilon)))
+    for correct in range(guesses + 1):
+        found = one_run.one_run_probability(correct=correct, guesses=guesses, canaries=50, epsilon=epsilon, delta=0.0)
+        assert found == pytest.approx(law.sf(correct - 1), rel=1e-10)
+
+
+def test_delta_is_paid_as_the_theorem_says():
+    m, r, epsilon, delta = 30, 20, 0.7, 1e-3
+    law = stats.binom(r, 1 / (1 + math.exp(-epsilon)))
+    for v in range(1, r + 1):
+        rate = max((law.sf(v - i - 1) - law.sf(v - 1)) / i for i in range(1, m + 1))
+        found = one_run.one_run_probability(correct=v, guesses=r, canaries=m, epsilon=epsilon, delta=delta)
+        assert found == pytest.approx(min(1.0, law.sf(v - 1) + 2 * m * delta * rate), rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.02, 0.2])
+def test_no_mechanism_beats_the_probability(delta):
+    """Coins released by randomized response, each shown outright with probability delta: its law by convolution."""
+    for m, epsilon in ((3, 0.5), (8, 1.0), (12, 0.1)):
+        p = 1 / (1 + math.exp(-epsilon))
+        law = stats.binom(m, (1 - delta) * p + delta)
+        for v in range(m + 1):
+            bound = one_run.one_run_probability(correct=v, guesses=m, canaries=m, epsilon=epsilon, delta=delta)
+            assert law.sf(v - 1) <= bound + 1e-12, (m, v)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_one_run_covers_by_enumeration(delta):
+    """For randomized response the chance that the bound exceeds epsilon, summed over all outcomes."""
+    for r, epsilon, confidence in itertools.product((5, 60), (0.2, 3.0), (0.5, 0.95)):
+        p = 1 / (1 + math.exp(-epsilon))
+        law = stats.binom(r, p)
+        too_high = 0.0
+        for v in range(r + 1):
+            found = one_run.one_run_lower_bound(
+                correct=v, guesses=r, canaries=r, delta=delta, confidence=confidence
+            ).epsilon_at_least
+            too_high += law.pmf(v) * (found > epsilon)
+            if found > 0.0:
+                at = one_run.one_run_probability(correct=v, guesses=r, canaries=r, epsilon=found, delta=delta)
+                assert at <= (1 - confidence) * (1 + 1e-9)
+        assert too_high <= 1 - confidence
+
+
+def test_the_surest_guesses_are_counted():
+    scores, coins = [0.1, 5.0, -3.0, 0.2, 4.0, -2.0], [1, 1, 0, 0, 0, 0]
+    count = [one_run.right_guesses(scores, included=coins, guesses=r) for r in range(7)]
+    # in turn: 5.0 in; -3.0 out; 4.0 in, wrong; -2.0 out; 0.2 in, wrong; 0.1 out, wrong
+    assert count == [0, 1, 2, 2, 3, 3, 3]
+    with pytest.raises(ValueError, match="scores must be as many as the coins"):
+        one_run.right_guesses(scores, included=coins[:5], guesses=2)
+    with pytest.raises(ValueError, match="correct must be"):
+        one_run.one_run_lower_bound(correct=5, guesses=4, canaries=9, delta=0.0, confidence=0.9)
