@@ -125,7 +125,7 @@ RIGHT = {
             tail(threshold - value, 2 / epsilon) if value < threshold else 1 - tail(value - threshold, 2 / epsilon)
         ),
     ],
-    items.check_lam: [math.sqrt(32 * math.log(2e5)) / 0.1, np.float64(197.634593292)],
+    items.check_lam: [math.sqrt(32 * math.log(2e5)) / 0.1, np.float64(197.6)],
     items.check_affordable_failures: [by_search, by_halving],
     items.check_moved: [right_moves, careful_moves, arrays_of_one, the_most],
     items.check_first_above: [

@@ -1,4 +1,4 @@
-r"""The checks of the exercises of chapter 08, The sparse vector technique, in the order of its items.
+r"""The checks of the questions and exercises of chapter 08, The sparse vector technique.
 
 Queries have sensitivity 1 under the neighbouring relation of the data.
 """
@@ -93,6 +93,7 @@ def check_lam(answer: Any) -> None:
         answer,
         name="lam",
         expected=right,
+        rel=2e-4,
         mistakes=[
             Mistake(
                 root(math.log(1 / delta)) * epsilon, "this is as printed: multiplied by epsilon, and private no more."
@@ -111,7 +112,7 @@ def check_lam(answer: Any) -> None:
             Mistake(2 * right, "this is the noise of the queries, 2 lambda."),
             Mistake(
                 privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff).scale,
-                "this is the least scale, by optimal composition. Asked is the formula with the root, repaired.",
+                "this is the least scale, by optimal composition. Repair the formula with the root.",
             ),
             Mistake(root(math.log10(2 / delta)) / epsilon, "the logarithm is the natural one."),
         ],
