@@ -4,6 +4,10 @@
 |---|---|
 | `budget` | sensitivities, noise, budgets and certified sizes, as printed and as they hold |
 | `reconstruction` | what the released values of the printed version give away |
+| `noise`, `local` | what is noisy before training, as values: as printed; fresh for each example |
+| `model`, `objective`, `training` | the network, its two objectives, and Algorithm 1 with its ensemble of attacks |
+| `inference` | verified inference: labels and certified sizes, by the printed sum and the sound harmonic rule |
+| `central` | the other sound version: DP-SGD on the adversarial objective, certified by smoothing |
 
 As printed, one noise vector is added to all examples. Then the released values determine every image, whatever the
 budget says: `reconstruction.from_background`. With fresh noise for each example the mechanism is private, at the price

@@ -1,0 +1,254 @@
+r"""Verified inference: a label and the size of perturbation that cannot change it, from n noisy predictions.
+
+Two mechanisms look at an input x. $f^x$ predicts with fresh Laplace noise of scale $b_x$ on the input, the noise of the
+hidden layer fixed; $f^h$ with fresh noise of scale $b_h$ on the hidden layer, that of the input fixed. Each draw gives
+scores in [0, 1], and their product over the two, $f_k = f^x_k f^h_k$, is averaged over n draws.
+
+Theorem (composition of robustness: the paper's Theorem 5). Let mechanisms $M_1, \dots, M_S$ be independent, and let one
+unit of perturbation of x make $M_s$ lose at most $\varepsilon_s$. Let $p \le E f_k$ for one class k and
+$u \ge E f_i$ for all others, where f is any function of the outputs of all mechanisms with values in $[0, 1]$. If
+$p > e^{2 \sum_s \varepsilon_s} u$, no perturbation of one unit changes the class of largest expected score.
+
+Proof. All outputs together are a mechanism that loses at most $\sum_s \varepsilon_s$ (composition), so that
+$E f_k(x) \le e^{\sum \varepsilon_s} E f_k(x')$ and $E f_i(x') \le e^{\sum \varepsilon_s} E f_i(x)$: the expectation of
+a function in [0, 1] is an average of probabilities. Then
+$E f_k(x') \ge e^{-\sum \varepsilon_s} p > e^{\sum \varepsilon_s} u \ge E f_i(x')$.
+
+Here a perturbation of size r moves the input by $r\,\Delta_x$ in $\ell_1$ and the hidden layer by at most
+$r\,\Delta_h$, so that $\sum_s \varepsilon_s = r\,(\Delta_x/b_x + \Delta_h/b_h)$. With
+$\varepsilon_r = \tfrac12 \log(p/u)$ the certified size is
+
+.. math::
+
+    r = \frac{\varepsilon_r}{\Delta_x/b_x + \Delta_h/b_h} = \frac{\kappa\varphi}{\kappa + \varphi}, \qquad
+    \kappa = \frac{b_x \varepsilon_r}{\Delta_x}, \quad \varphi = \frac{b_h \varepsilon_r}{\Delta_h} .
+
+The paper's Corollary 1 has $\kappa + \varphi$ (`budget.sound_size` has the counterexample); both are returned.
+
+| attack | $\Delta_x$ | $\Delta_h$ |
+|---|---|---|
+| $\ell_\infty$ | d | $\sum_{jl} \lvert\theta_{jl}\rvert$ |
+| $\ell_1$ | 1 | $\max_j \sum_l \lvert\theta_{jl}\rvert$ |
+
+Bounding the hidden layer moves no two values apart, and comes before the noise or after it; so $\Delta_h$ needs
+$\theta_1$ alone. What is certified is the noisy prediction that is made here, with the noise that is drawn here, for
+perturbations of the x that is given here. A certificate is wrong with probability at most eta, for each input alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpml import arguments
+from dpml.certified import pixeldp
+from dpml.certified.smoothing import draws_needed
+from dpml.certified.stobatch import budget
+from dpml.certified.stobatch.model import Network
+from dpml.certified.stobatch.training import in_range
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Drawn", "Inferred", "Norm", "Scales", "by_counts", "by_means", "infer", "l_1", "l_inf", "printed_scales"]
+
+AT_ONCE = 2**15
+"""Noisy inputs in memory at once."""
+
+Norm = Callable[["NDArray[np.float64]"], tuple[float, float]]
+"""From theta_1 to how far a perturbation of norm 1 moves the input and the hidden layer, each in l1."""
+
+
+def l_inf(theta: NDArray[np.float64]) -> tuple[float, float]:
+    """Return how far a perturbation of l_inf norm 1 can move the input and the hidden layer, each in l1.
+
+    Raises:
+        ValueError: if theta is not a finite array [d, beta].
+
+    Source: `budget.sound_hidden_sensitivity`.
+    """
+    return float(len(theta)), budget.sound_hidden_sensitivity(theta, mu=1.0)
+
+
+def l_1(theta: NDArray[np.float64]) -> tuple[float, float]:
+    """Return how far a perturbation of l1 norm 1 can move the input and the hidden layer, each in l1.
+
+    Raises:
+        ValueError: if theta is not a finite array [d, beta].
+
+    Source: the operator norm of the transpose of theta in l1 is its largest row.
+    """
+    return 1.0, float(np.abs(arguments.array("theta", theta, ndim=2, min_size=1)).sum(1).max())
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Laplace scales of the noise that inference draws: on each number of the input, and on each hidden unit.
+
+    Raises:
+        ValueError: if input or hidden is not in (0, inf).
+
+    Source: StoBatch (Phan et al., ICML 2020), section 3.3.
+    """
+
+    _: KW_ONLY
+    input: float
+    hidden: float
+
+    def __post_init__(self) -> None:
+        for name in ("input", "hidden"):
+            arguments.real(name, getattr(self, name), 0.0, low_open=True)
+
+
+def printed_scales(network: Network, *, m: int, epsilon_1: float, divided_by: float = 1.0) -> Scales:
+    """Return the scales of the paper's privacy noise, both divided by one number.
+
+    The authors draw the noise at half or a tenth of it in inference, and certify the whole; here what is drawn is what
+    is certified.
+
+    Raises:
+        ValueError: if m is not an integer >= 1, epsilon_1 is not in (0, inf) or divided_by not in [1, inf).
+
+    Source: StoBatch (Phan et al., ICML 2020), section 3.3; the program of the authors for the divisor.
+    """
+    dimension, beta = network.theta1.shape
+    divided_by = arguments.real("divided_by", divided_by, 1.0)
+    scale = budget.input_scale(dimension=dimension, beta=beta, m=m, epsilon_1=epsilon_1) / divided_by
+    return Scales(input=scale, hidden=2.0 * scale)
+
+
+class Inferred(NamedTuple):
+    """What verified inference says of N inputs: arrays of length N.
+
+    Attributes:
+        labels: the class of the largest estimate, which is the one of the certificate where there is one.
+        kappa, phi: sizes that each of the two noises would certify alone.
+        size: what is certified, by the harmonic rule; 0 where nothing is.
+        printed_size: kappa + phi, which the paper's Corollary 1 certifies. It can be broken.
+
+    Source: StoBatch (Phan et al., ICML 2020), section 3.4 (Algorithm 3).
+    """
+
+    labels: NDArray[np.intp]
+    kappa: NDArray[np.float64]
+    phi: NDArray[np.float64]
+    size: NDArray[np.float64]
+    printed_size: NDArray[np.float64]
+
+
+class Drawn(NamedTuple):
+    """What n noisy predictions of N inputs gave: means of the products, and how often each class had the largest.
+
+    Both have shape [N, K].
+
+    Source: StoBatch (Phan et al., ICML 2020), Theorem 5; the authors' program for the counts.
+    """
+
+    means: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    draws: int
+
+
+def by_means(drawn: Drawn, *, eta: float) -> tuple[NDArray[np.float64], pixeldp.Limits]:
+    """Return the mean products of scores and Hoeffding's limits for them: what the paper describes.
+
+    A product of two probabilities is small, and these limits are as wide for small means as for others.
+
+    Raises:
+        ValueError: if eta is not in (0, 1), or draws are too few for any certificate; it says how many are needed.
+
+    Source: StoBatch (Phan et al., ICML 2020), section 3.4; `pixeldp.hoeffding_limits`.
+    """
+    return drawn.means, pixeldp.hoeffding_limits(drawn.means, draws=drawn.draws, eta=eta)
+
+
+def by_counts(drawn: Drawn, *, eta: float) -> tuple[NDArray[np.float64], pixeldp.Limits]:
+    """Return how often each class had the largest product, and exact limits for that: what the authors' program does.
+
+    It is a function in [0, 1] of the outputs of both mechanisms as well, so that Theorem 5 holds for it.
+
+    Raises:
+        ValueError: if eta is not in (0, 1), or draws are too few for any certificate; it says how many are needed.
+
+    Source: the authors' program; `pixeldp.clopper_pearson_limits`.
+    """
+    eta = arguments.real("eta", eta, 0.0, 1.0, low_open=True, high_open=True)
+    alarm = eta / 2.0 / drawn.counts.shape[-1]
+    least = draws_needed(alpha=alarm)  # all draws for one class: alarm^(1/n) above 1 - alarm^(1/n)
+    if drawn.draws < least:
+        raise ValueError(f"draws must be at least {least} for any certificate at eta = {eta!r}, got {drawn.draws}")
+    return drawn.counts, pixeldp.clopper_pearson_limits(drawn.counts, eta=eta)
+
+
+def infer(
+    network: Network,
+    x: Tensor,
+    *,
+    scales: Scales,
+    norm: Norm,
+    draws: int,
+    eta: float,
+    rng: np.random.Generator,
+    limits: Callable[..., tuple[NDArray[np.float64], pixeldp.Limits]] = by_counts,
+) -> Inferred:
+    """Return labels and certified sizes of inputs [N, ...] from `draws` noisy predictions of each.
+
+    `norm` is `l_inf` or `l_1`, the unit of the sizes; `limits` is `by_counts` or `by_means`.
+
+    Raises:
+        ValueError: if x is not a floating tensor of inputs in [-1, 1], draws not an integer >= 1 or too few for any
+            certificate (the message says how many are needed), eta not in (0, 1), or rng no Generator.
+
+    Source: StoBatch (Phan et al., ICML 2020), section 3.4 (Algorithm 3); Theorem 5, proved at the head of this module.
+    """
+    in_range(x, dimension=len(network.theta1))
+    rng = arguments.generator("rng", rng)
+    draws = arguments.integer("draws", draws, 1)
+    one = np.eye(1, network.last.out_features)
+    limits(Drawn(one, draws * one, draws), eta=eta)  # refuses what it refuses before anything is drawn
+    drawn = _drawn(network, x, scales, draws, torch.Generator().manual_seed(int(rng.integers(2**62))))
+    estimates, found = limits(drawn, eta=eta)
+    first = pixeldp.leader(found)
+    epsilon = pixeldp.largest_epsilon(first.lower, upper=first.upper, delta=0.0)
+    on_input, on_hidden = norm(network.theta1.detach().double().numpy())
+    kappa, phi = scales.input * epsilon / on_input, scales.hidden * epsilon / on_hidden
+    sizes = budget.sound_size(kappa=kappa, phi=phi), budget.printed_size(kappa=kappa, phi=phi)
+    return Inferred(estimates.argmax(1), kappa, phi, *sizes)
+
+
+@torch.no_grad()
+def _drawn(network: Network, x: Tensor, scales: Scales, draws: int, generator: torch.Generator) -> Drawn:
+    flat = x.flatten(1).to(network.theta1.dtype) + network.shift
+    plain = flat @ network.theta1
+    classes = network.last.out_features
+    means = torch.zeros(len(x), classes, dtype=torch.float64)
+    counts = torch.zeros_like(means)
+    for rows in torch.split(torch.arange(len(x)), max(1, AT_ONCE // draws)):
+        for start in range(0, draws, AT_ONCE):
+            now = min(AT_ONCE, draws - start)
+            noisy = _laplace((len(rows), now, flat.shape[1]), scales.input, generator) + flat[rows, None]
+            first = _probabilities(network, noisy.flatten(0, 1) @ network.theta1, network.latent)
+            noise = _laplace((len(rows) * now, plain.shape[1]), scales.hidden, generator)
+            second = _probabilities(network, plain[rows].repeat_interleave(now, 0), network.latent + noise)
+            products = (first * second).view(len(rows), now, classes).double()
+            means[rows] += products.sum(1) / draws
+            winners = torch.nn.functional.one_hot(products.argmax(2), classes)
+            counts[rows] += winners.sum(1)
+    return Drawn(means.clamp(0.0, 1.0).numpy(), counts.numpy(), draws)
+
+
+def _probabilities(network: Network, h: Tensor, noise: Tensor) -> Tensor:
+    bounded = network.bounding(h, noise, network.statistics)
+    found: Tensor = network.last(network.top(bounded)).softmax(1)
+    return found
+
+
+def _laplace(shape: tuple[int, ...], scale: float, generator: torch.Generator) -> Tensor:
+    """Independent Laplace noise: a difference of two exponentials. Single precision: this noise hides no one's data."""
+    first, second = (torch.empty(shape).exponential_(generator=generator) for _ in range(2))
+    return first.sub_(second).mul_(scale)

@@ -1,0 +1,353 @@
+r"""StoBatch's training: fixed disjoint batches, ensemble adversarial examples, two objectives, Adam.
+
+A step (Algorithm 1, lines 5 to 12) takes two batches of what the noise policy released:
+
+1. draw the size $\mu_t$ of the attacks uniformly from (0, 1];
+2. cut the second batch in three, and attack each part with one of I-FGSM, MIM and Madry's method, in $\ell_\infty$; the
+   label attacked is the network's own;
+3. take the gradient of the auto-encoder's objective in $\theta_1$, and of the adversarial objective in $\theta_2$, on
+   the first batch and the attacked second one;
+4. update both by Adam, and keep $\theta_1$ in its ball.
+
+Which batches a step takes is its schedule. `in_turn` is Algorithm 1: batch t and the next one. `stochastic` is the
+stochastic batch training of Algorithm 4: each trainer holds two batches, some trainers are picked at random in each
+step, their gradients are averaged. `dpml.certified.stobatch.distributed` runs the second on processes, to the same
+numbers: a gradient depends on the network, two batches and a seed that comes with the step.
+
+What is private is decided before the first step, by the policy (`dpml.certified.stobatch.noise`). Fixed and disjoint
+batches add nothing to it: with shared noise the batches are not independent, and with noise of their own the examples
+may be shuffled at will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from dpml import arguments
+from dpml.certified import attacks
+from dpml.certified.stobatch import model as networks
+from dpml.certified.stobatch import objective
+from dpml.certified.stobatch.noise import Released, Sizes
+
+if TYPE_CHECKING:
+    from dpml.accounting.guarantee import Guarantee
+    from dpml.certified.stobatch.local import Local
+    from dpml.certified.stobatch.noise import AsPrinted, NoNoise
+
+__all__ = ["Batch", "Schedule", "Settings", "Trained", "apply", "ensemble", "in_turn", "prepare", "step_gradients"]
+__all__ += ["stochastic", "train"]
+
+FAR = 1e9
+"""A range that noisy examples do not leave."""
+
+Gradients = dict[str, Tensor]
+Schedule = Callable[[int, int, np.random.Generator], list[tuple[int, int]]]
+"""From the step, the number of batches and a source of randomness to pairs of batches: a benign and an attacked one."""
+
+
+class Batch(NamedTuple):
+    """Noisy examples [m, d] and their labels [m].
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, line 2.
+    """
+
+    x: Tensor
+    y: Tensor
+
+
+class Settings(NamedTuple):
+    r"""What a run is made of besides data, noise and schedule; the defaults are for the digits.
+
+    Attributes:
+        m: examples in a batch.
+        steps: T.
+        xi: the weight of adversarial examples.
+        rate_1, rate_2: Adam's learning rates of $\theta_1$ and $\theta_2$.
+        radius: of the ball of each column of $\theta_1$, in $\ell_1$.
+        attack_steps: steps of each iterative attack.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, input; the numbers are this package's.
+    """
+
+    m: int
+    steps: int
+    xi: float = 1.0
+    rate_1: float = 1e-4
+    rate_2: float = 3e-3
+    radius: float = 8.0
+    attack_steps: int = 5
+
+
+class Trained(NamedTuple):
+    """What a run leaves.
+
+    Attributes:
+        network: as deployed.
+        released: all that training saw of the data.
+        claimed: the epsilon of the paper's Theorem 4, None where the policy is not the paper's.
+        guarantee: what holds, None where nothing does.
+        says: the same in a sentence.
+        losses: the adversarial objective at each step, [steps].
+
+    Source: definition.
+    """
+
+    network: networks.Network
+    released: Released
+    claimed: float | None
+    guarantee: Guarantee | None
+    says: str
+    losses: Tensor
+
+
+def in_turn(step: int, batches: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Return the batch of this step and the one after it, round and round: Algorithm 1.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 5 and 8.
+    """
+    return [(step % batches, (step + 1) % batches)]
+
+
+def stochastic(trainers: int) -> Schedule:
+    """Return the schedule that picks so many local trainers at random in each step; trainer i has batches 2i, 2i + 1.
+
+    Raises:
+        ValueError: if trainers is not an integer >= 1; when used, if there are fewer, or an odd number of batches.
+
+    Source: StoBatch (Phan et al., ICML 2020), section 3.5 (Algorithm 4).
+    """
+    trainers = arguments.integer("trainers", trainers, 1)
+
+    def schedule(step: int, batches: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+        if batches % 2 or batches < 2 * trainers:
+            raise ValueError(
+                f"trainers must be at most half of an even number of batches, got {trainers} of {batches} batches"
+            )
+        picked = rng.choice(batches // 2, trainers, replace=False)
+        return [(2 * int(i), 2 * int(i) + 1) for i in picked]
+
+    return schedule
+
+
+def ensemble(network: networks.Network, batch: Batch, *, size: float, steps: int, generator: torch.Generator) -> Tensor:
+    r"""Return the examples of a batch attacked in $\ell_\infty$: a third each by I-FGSM, MIM and Madry's method.
+
+    Sizes of the thirds differ by at most one. The label attacked is the network's own for the noisy example, so that no
+    true label is used. There is no range to stay in: noisy examples have left that of the data.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 6 to 11, and equations (7) and (8).
+    """
+
+    def scores(x: Tensor) -> Tensor:
+        return network.scores(x, noise=network.latent)
+
+    with torch.no_grad():
+        own = scores(batch.x).argmax(1)
+    how: dict[str, Any] = {"size": size, "steps": steps, "low": -FAR, "high": FAR}
+    (x1, x2, x3), (y1, y2, y3) = torch.tensor_split(batch.x, 3), torch.tensor_split(own, 3)
+    parts = [
+        attacks.ifgsm(scores, objective.taylor_loss, x1, y1, **how),
+        attacks.mim(scores, objective.taylor_loss, x2, y2, **how),
+        attacks.pgd(scores, objective.taylor_loss, x3, y3, generator=generator, **how),
+    ]
+    return torch.cat(parts).detach()
+
+
+def step_gradients(
+    network: networks.Network, benign: Batch, *, attacked: Batch, coefficients: Tensor, settings: Settings, seed: int
+) -> tuple[Gradients, Tensor]:
+    r"""Return the gradients of both objectives by parameter name, and the adversarial objective.
+
+    `benign` and `attacked` are noisy batches of one size, `coefficients` is $\chi_3/m$. `seed` decides the size of the
+    attacks and the random start of Madry's.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 5 to 12.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    network.observe(benign.x, noise=network.latent)
+    size = 1.0 - float(torch.rand((), generator=generator, dtype=torch.float64))
+    adversarial = ensemble(network, attacked, size=size, steps=settings.attack_steps, generator=generator)
+    x = torch.cat([benign.x, adversarial])
+    with torch.no_grad():
+        h = network.encode(x, noise=network.latent)
+    losses = objective.taylor_loss(network.last(network.top(h)), torch.cat([benign.y, attacked.y]))
+    first, second = losses[: len(benign.x)], losses[len(benign.x) :]
+    noise: dict[str, Any] = {"coefficients": coefficients, "weights": network.last.weight.T}
+    total = objective.adversarial_objective(first, adversarial=second, xi=settings.xi, **noise)
+    names = [name for name, _ in network.named_parameters() if name != "theta1"]
+    found = dict(zip(names, torch.autograd.grad(total, network.theta2), strict=True))
+    return {"theta1": objective.autoencoder_gradient(x, h=h), **found}, total.detach()
+
+
+def apply(
+    network: networks.Network, optimizer: torch.optim.Optimizer, *, gradients: Mapping[str, Tensor], radius: float
+) -> None:
+    """Update the network by these gradients, and keep its encoder in its ball.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, line 12.
+    """
+    for name, parameter in network.named_parameters():
+        parameter.grad = gradients[name]
+    optimizer.step()
+    optimizer.zero_grad()
+    networks.keep_in_ball(network.theta1, radius=radius)
+
+
+def prepare(
+    network: networks.Network,
+    x: Tensor,
+    y: Tensor,
+    *,
+    noise: AsPrinted | Local | NoNoise,
+    settings: Settings,
+    rng: np.random.Generator,
+) -> tuple[Released, list[Batch], torch.optim.Optimizer]:
+    """Return what the policy releases, the fixed disjoint batches of it in random order, and Adam.
+
+    The network gets the noise that all examples share.
+
+    Raises:
+        ValueError: as `train`.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 1 to 3.
+    """
+    sizes = _checked(network, x, y, settings)
+    order = rng.permutation(len(x))  # decided without looking at the examples
+    values = x.detach().double().flatten(1).numpy()[order]
+    released = noise.release(values, y.numpy()[order], sizes=sizes, rng=rng)
+    with torch.no_grad():
+        network.shift.copy_(torch.from_numpy(released.shift))
+        network.latent.copy_(torch.from_numpy(released.latent))
+        networks.keep_in_ball(network.theta1, radius=settings.radius)
+    noisy = torch.from_numpy(released.x).to(network.theta1.dtype)
+    pieces = zip(*(torch.split(one, settings.m) for one in (noisy, torch.from_numpy(released.y))), strict=True)
+    rates = [
+        {"params": [network.theta1], "lr": arguments.real("rate_1", settings.rate_1, 0.0)},
+        {"params": network.theta2, "lr": arguments.real("rate_2", settings.rate_2, 0.0)},
+    ]
+    return released, [Batch(*piece) for piece in pieces], torch.optim.Adam(rates)
+
+
+def train(
+    network: networks.Network,
+    x: Tensor,
+    y: Tensor,
+    *,
+    noise: AsPrinted | Local | NoNoise,
+    settings: Settings,
+    rng: np.random.Generator,
+    schedule: Schedule = in_turn,
+) -> Trained:
+    """Train `network` in place and return it with what holds for it.
+
+    Neighbours: replace-one. On the CPU.
+
+    Args:
+        network: a new `dpml.certified.stobatch.model.Network`.
+        x: examples [N, ...], numbers in [-1, 1].
+        y: labels [N], int64, in [0, classes).
+        noise: the policy: `AsPrinted`, `Local` or `NoNoise`.
+        settings: batch size, steps and rates.
+        rng: source of the order, the noise and the attacks.
+        schedule: `in_turn`, or `stochastic` of a number of trainers.
+
+    Raises:
+        ValueError: if x is not a floating tensor with numbers in [-1, 1], y does not fit, m does not divide N into two
+            batches or more, or a setting is outside its range.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1; with `stochastic`, section 3.5 (Algorithm 4).
+    """
+    released, batches, optimizer = prepare(network, x, y, noise=noise, settings=settings, rng=rng)
+    coefficients = torch.from_numpy(released.coefficients).to(network.theta1.dtype)
+    losses = torch.zeros(settings.steps)
+    for step in tqdm(range(settings.steps), disable=None, delay=0.5, desc="steps"):
+        pairs = schedule(step, len(batches), rng)
+        seeds = [int(seed) for seed in rng.integers(2**62, size=len(pairs))]
+        found = [
+            step_gradients(
+                network,
+                batches[one],
+                attacked=batches[other],
+                coefficients=coefficients,
+                settings=settings,
+                seed=seed,
+            )
+            for (one, other), seed in zip(pairs, seeds, strict=True)
+        ]
+        losses[step] = torch.stack([loss for _, loss in found]).mean()
+        apply(network, optimizer, gradients=averaged([g for g, _ in found]), radius=settings.radius)
+    return finished(network, released, noise=noise, settings=settings, losses=losses)
+
+
+def averaged(found: list[Gradients]) -> Gradients:
+    """Return the mean of the trainers' gradients.
+
+    Source: StoBatch (Phan et al., ICML 2020), section 3.5, the update of the server.
+    """
+    return {name: torch.stack([gradients[name] for gradients in found]).mean(0) for name in found[0]}
+
+
+def finished(
+    network: networks.Network,
+    released: Released,
+    *,
+    noise: AsPrinted | Local | NoNoise,
+    settings: Settings,
+    losses: Tensor,
+) -> Trained:
+    """Return the trained network with what holds for it; its `statistics` come from all noisy examples.
+
+    Source: `train`.
+    """
+    network.observe(torch.from_numpy(released.x).to(network.theta1.dtype), noise=network.latent)
+    sizes = _sizes(network, settings)
+    claim = noise.claimed(sizes, norm=settings.radius) if hasattr(noise, "claimed") else None
+    return Trained(network, released, claim, noise.guarantee(), noise.says, losses)
+
+
+def _sizes(network: networks.Network, settings: Settings) -> Sizes:
+    dimension, beta = network.theta1.shape
+    return Sizes(dimension, beta, network.last.in_features, network.last.out_features, settings.m)
+
+
+def _checked(network: networks.Network, x: Tensor, y: Tensor, settings: Settings) -> Sizes:
+    if not isinstance(network, networks.Network):
+        raise ValueError(f"network must be a stobatch.model.Network, got {type(network).__name__}")
+    sizes = _sizes(network, settings)
+    in_range(x, dimension=sizes.dimension)
+    classes = sizes.classes
+    if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.shape != x.shape[:1]:
+        raise ValueError(f"y must be an int64 tensor with a label for each of {len(x)} examples")
+    if not 0 <= int(y.min()) <= int(y.max()) < classes:
+        raise ValueError(f"y must hold labels in [0, {classes}), got {int(y.min())} to {int(y.max())}")
+    m = arguments.integer("m", settings.m, 3, len(x) // 2)
+    if len(x) % m:
+        good = [k for k in range(3, len(x) // 2 + 1) if len(x) % k == 0]
+        near = min(good, key=lambda k: abs(k - m)) if good else None
+        raise ValueError(f"m must divide the {len(x)} examples, as {near} does, got {m}")
+    arguments.integer("steps", settings.steps, 1)
+    arguments.integer("attack_steps", settings.attack_steps, 1)
+    arguments.real("xi", settings.xi, 0.0)
+    arguments.real("radius", settings.radius, 0.0, low_open=True)
+    return sizes
+
+
+def in_range(x: Tensor, *, dimension: int) -> None:
+    """Refuse what is not a tensor of examples of so many numbers in [-1, 1].
+
+    Raises:
+        ValueError: as said.
+
+    Source: StoBatch (Phan et al., ICML 2020), section 2, "x in [-1, 1]^d".
+    """
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2 or x[:1].numel() != dimension:
+        shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise ValueError(f"x must be a floating tensor of examples with {dimension} numbers each, got {shape}")
+    if not bool(((x >= -1.0) & (x <= 1.0)).all()):
+        raise ValueError(f"x must hold numbers in [-1, 1], got {float(x.min()):g} to {float(x.max()):g}")

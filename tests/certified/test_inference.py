@@ -1,0 +1,177 @@
+"""Verified inference: laws of what is drawn, the certified sizes, and attacks that do not break a certificate."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from dpml.certified import attacks, pixeldp
+from dpml.certified.stobatch import budget, inference, model, objective, training
+from dpml.certified.stobatch.noise import NoNoise
+from tests.certified.test_stobatch import TEST, TEST_Y, X, Y, network
+
+SCALES = inference.Scales(input=0.2, hidden=0.4)
+
+
+@pytest.fixture(scope="module")
+def net():
+    settings = training.Settings(m=350, steps=60, attack_steps=1, rate_2=0.01)
+    return training.train(network(), X, Y, noise=NoNoise(), settings=settings, rng=np.random.default_rng(0)).network
+
+
+def infer(net, x=TEST, seed=0, **changes):
+    given = {"scales": SCALES, "norm": inference.l_1, "draws": 300, "eta": 1e-3, **changes}
+    return inference.infer(net, x, rng=np.random.default_rng(seed), **given)
+
+
+def threshold(at):
+    """A network of one pixel: class 0 scores its hidden unit, which is clip(100 (x - at)); class 1 the opposite."""
+    made = model.Network(
+        dimension=1, beta=1, hidden=1, classes=2, generator=torch.Generator().manual_seed(0), bounding=model.linear
+    )
+    with torch.no_grad():
+        made.theta1.fill_(1.0)
+        made.middle.weight.fill_(1000.0)
+        made.middle.bias.fill_(-1000.0 * at)
+        made.last.weight.copy_(torch.tensor([[50.0], [-50.0]]))
+    return made
+
+
+def test_sizes_are_those_of_the_rules(net):
+    """A label that is sure, in one dimension: eps_r by hand, then kappa, phi, their sum and the harmonic rule."""
+    found = infer(threshold(-0.9), torch.full((1, 1), 0.5), scales=inference.Scales(input=0.05, hidden=0.1), draws=500)
+    lower = (1e-3 / 4) ** (1 / 500)
+    upper = 1.0 - lower
+    epsilon = 0.5 * math.log(lower / upper)
+    assert found.labels[0] == 0
+    assert found.kappa[0] == pytest.approx(0.05 * epsilon, rel=1e-9)
+    assert found.phi[0] == pytest.approx(0.1 * epsilon, rel=1e-9)
+    assert found.printed_size[0] == pytest.approx(0.15 * epsilon, rel=1e-9)
+    assert found.size[0] == pytest.approx(0.1 / 3 * epsilon, rel=1e-9)
+
+
+def test_the_counts_follow_the_law_of_both_noises():
+    """P(class 0) = P(both draws are above the threshold's winner): each of the two scores is 0 or 1 almost surely, so
+    class 0 wins if both are above, class 1 if both are below; else the products are equal and the first class counts.
+
+    40,000 draws, within 5 standard errors.
+    """
+    made, draws = threshold(0.0), 40_000
+    x = 0.1
+    found = inference._drawn(made, torch.full((1, 1), x), SCALES, draws, torch.Generator().manual_seed(1))
+    below = [0.5 * math.exp(-x / scale) for scale in (SCALES.input, SCALES.hidden)]
+    expected = below[0] * below[1]
+    deviation = math.sqrt(expected * (1 - expected) / draws)
+    assert found.counts[0, 1] / draws == pytest.approx(expected, abs=5 * deviation + 1e-3)
+    assert found.counts.sum() == draws
+    assert found.means[0, 1] == pytest.approx(expected, abs=5 * deviation + 5e-3)
+
+
+def test_the_sum_of_two_radii_is_broken_where_the_harmonic_rule_holds():
+    """One pixel, a threshold: the printed size reaches inputs with another label; the certified size does not."""
+    made, scales = threshold(0.0), inference.Scales(input=0.1, hidden=0.1)
+    x = torch.full((1, 1), 0.3)
+    found = infer(made, x, scales=scales, draws=4000)
+    assert found.size[0] > 0.05
+    for size, holds in ((found.size[0], True), (found.printed_size[0], False)):
+        moved = infer(made, (x - float(size)).clamp(-1, 1), scales=scales, draws=4000)
+        assert (moved.labels[0] == found.labels[0]) == holds
+
+
+def test_how_far_a_perturbation_moves_each_layer(net):
+    """No perturbation of norm 1 moves a layer farther than said, and the bounds are reached where that is known."""
+    theta = net.theta1.detach().double().numpy()
+    rng = np.random.default_rng(0)
+    signs = rng.choice([-1.0, 1.0], (500, 64))
+    on_input, on_hidden = inference.l_inf(theta)
+    assert np.abs(signs).sum(1).max() == on_input == 64
+    assert np.abs(signs @ theta).sum(1).max() <= on_hidden
+    assert inference.l_inf(np.abs(theta))[1] == pytest.approx(np.abs(np.ones(64) @ np.abs(theta)).sum())
+    on_input, on_hidden = inference.l_1(theta)
+    assert on_input == 1.0 and on_hidden == pytest.approx(np.abs(theta).sum(1).max())
+
+
+@pytest.mark.parametrize("norm", [inference.l_1, inference.l_inf])
+@pytest.mark.parametrize("limits", [inference.by_counts, inference.by_means])
+def test_no_attack_within_a_certificate_changes_the_label(net, norm, limits):
+    """1,000 attacks: 100 images, ten each, at the certified size; labels of the attacked image by other draws."""
+    sharp = net if limits is inference.by_counts else threshold(0.0)
+    x = TEST[:100] if sharp is net else torch.linspace(-1, 1, 100)[:, None]
+    more = {"norm": norm, "limits": limits, "draws": 200 if sharp is net else 1000, "eta": 1e-8}
+    found = infer(sharp, x, **more)
+    certified = np.flatnonzero(found.size > 0)
+    assert len(certified) >= 50
+    rng = np.random.default_rng(5)
+    moved = []
+    for i in np.repeat(certified, -(-1000 // len(certified))):
+        if norm is inference.l_inf:
+            with torch.no_grad():
+                label = torch.tensor([int(found.labels[i])])
+            step = attacks.fgsm(sharp, objective.taylor_loss, x[i : i + 1], label, size=float(found.size[i]))[0] - x[i]
+            step = step * rng.choice([1.0, -1.0], p=[0.8, 0.2])
+        else:
+            step = torch.zeros_like(x[i])
+            step[int(rng.integers(x.shape[1]))] = float(found.size[i]) * rng.choice([-1.0, 1.0])
+        moved.append((i, (x[i] + step).clamp(-1, 1)))
+    again = infer(sharp, torch.stack([z for _, z in moved]), seed=1, **more)
+    kept = again.labels == found.labels[[i for i, _ in moved]]
+    assert len(moved) >= 1000 and kept.all()
+
+
+def test_labels_are_right_where_the_network_is(net):
+    found = infer(net, draws=100)
+    right = found.labels == TEST_Y.numpy()
+    assert right.mean() > 0.55
+    assert pixeldp.certified_accuracy(found.size, correct=right, size=0.02) > 0.2
+    assert pixeldp.certified_accuracy(found.printed_size, correct=right, size=0.02) >= pixeldp.certified_accuracy(
+        found.size, correct=right, size=0.02
+    )
+
+
+def test_pieces_do_not_change_the_numbers_of_draws(net, monkeypatch):
+    whole = infer(net, TEST[:20])
+    monkeypatch.setattr(inference, "AT_ONCE", 128)
+    pieces = inference._drawn(net, TEST[:20], SCALES, 300, torch.Generator().manual_seed(3))
+    assert (pieces.counts.sum(1) == 300).all() and pieces.means.max() <= 1.0
+    assert np.mean(pieces.counts.argmax(1) == whole.labels) >= 0.9
+
+
+def test_the_scales_of_the_paper(net):
+    """At m = 350 and eps1 = 0.1 they are 62.17 and twice that, or a tenth of both."""
+    whole = inference.printed_scales(net, m=350, epsilon_1=0.1)
+    tenth = inference.printed_scales(net, m=350, epsilon_1=0.1, divided_by=10.0)
+    assert whole.input == pytest.approx(62.17142857142857) and whole.hidden == pytest.approx(2 * whole.input)
+    assert tenth.input == pytest.approx(whole.input / 10) and tenth.hidden == pytest.approx(whole.hidden / 10)
+    assert whole.input == budget.input_scale(dimension=64, beta=32, m=350, epsilon_1=0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": TEST + 0.5}, r"^x must hold numbers in \[-1, 1\]"),
+        ({"x": TEST[:, :3]}, r"^x must be a floating tensor of examples with 64"),
+        ({"draws": 0}, r"^draws must be an integer >= 1"),
+        ({"draws": 14}, r"^draws must be at least 15 for any certificate at eta = 0.001, got 14"),
+        ({"draws": 39, "limits": inference.by_means}, r"^draws must be at least 20 for any certificate"),
+        ({"eta": 0.0}, r"^eta must"),
+        ({"eta": 1.0, "limits": inference.by_means}, r"^eta must"),
+    ],
+)
+def test_what_inference_refuses(net, change, message):
+    if "limits" in change and "draws" in change:
+        change["draws"] = 19
+    with pytest.raises(ValueError, match=message):
+        infer(net, **change)
+
+
+def test_scales_are_positive(net):
+    for bad in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match=r"^input must"):
+            inference.Scales(input=bad, hidden=1.0)
+        with pytest.raises(ValueError, match=r"^hidden must"):
+            inference.Scales(input=1.0, hidden=bad)
+    with pytest.raises(ValueError, match=r"^divided_by must"):
+        inference.printed_scales(net, m=350, epsilon_1=0.1, divided_by=0.5)
+    with pytest.raises(ValueError, match=r"^rng must"):
+        inference.infer(net, TEST, scales=SCALES, norm=inference.l_1, draws=100, eta=0.1, rng=0)
