@@ -60,7 +60,7 @@ from dpml import arguments, mechanisms
 from dpml.accounting import pld
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import fixed_size
-from dpml.byzantine._rows import blocks, host, received
+from dpml.byzantine._rows import blocks, received
 
 __all__ = [
     "ConvergenceBound",
@@ -275,8 +275,8 @@ def vn_ratio(vectors: Any) -> float:
     with np.errstate(under="ignore"):
         for block in blocks(rows):
             middle = block.mean(0)
-            spread += float(host(((block - middle) ** 2).sum()))
-            length += float(host((middle**2).sum()))
+            spread += float(((block - middle) ** 2).sum())
+            length += float((middle**2).sum())
     if length == 0.0 and spread == 0.0:
         raise ValueError("vectors must not all be 0, got nothing else")
     return math.inf if length == 0.0 else math.sqrt(spread / (len(rows) - 1) / length)

@@ -1,0 +1,160 @@
+"""Answers to the checks of chapter 13, right and wrong; `test_answers` tries them."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from dpml.audit import samples
+from dpml.certified.stobatch import budget
+from dpml.lessons.certified import checks as items
+
+
+def by_limit(count, draws, *, alpha, sigma):
+    least = float(samples.lower_limit(count, trials=draws, alarm=alpha))
+    return sigma * float(ndtri(least)) if least > 0.5 else 0.0
+
+
+def by_beta(count, draws, *, alpha, sigma):
+    """The quantile of a beta law, and Python's own normal law."""
+    least = float(betaincinv(count, draws - count + 1, alpha))
+    return max(0.0, NormalDist(0.0, sigma).inv_cdf(least))
+
+
+def subtracting(noisy, *, known, index):
+    return noisy - (noisy[index] - known)
+
+
+def by_differences(noisy, *, known, index):
+    return np.array([[known[j] + row[j] - noisy[index][j] for j in range(len(known))] for row in noisy])
+
+
+def by_minimum(noisy, *, low):
+    return noisy - noisy.min(axis=0) + low
+
+
+def by_columns(noisy, *, low):
+    return np.stack([column - min(column) + low for column in noisy.T], axis=1)
+
+
+def scatter(images):
+    centred = images - images.mean(axis=0)
+    return centred.T @ centred
+
+
+def by_svd(gradient, *, images, theta):
+    return np.linalg.svd(gradient + scatter(images) @ theta)[1][1]
+
+
+def by_eigenvalues(gradient, *, images, theta):
+    left = gradient + len(images) * np.cov(images.T, bias=True).reshape(len(theta), -1) @ theta
+    u, s, v = np.linalg.svd(left)
+    rest = left - s[0] * np.outer(u[:, 0], v[0])
+    return np.linalg.norm(rest, 2)
+
+
+def by_formula(*, d, beta, m, epsilon_1):
+    return 2 * m * epsilon_1 / (beta + 2)
+
+
+def by_corners(*, d, beta, m, epsilon_1):
+    """The loss of Laplace noise between two opposite corners."""
+    scale = budget.input_scale(dimension=d, beta=beta, m=m, epsilon_1=epsilon_1)
+    return float(np.abs(np.ones(d) - -np.ones(d)).sum() / scale)
+
+
+def shares(epsilon, classes, label):
+    weights = np.ones(classes)
+    weights[label] = math.exp(epsilon)
+    return weights / weights.sum()
+
+
+def by_weights(labels, *, epsilon, classes, rng):
+    return np.array([rng.choice(classes, p=shares(epsilon, classes, label)) for label in labels])
+
+
+def by_package(labels, *, epsilon, classes, rng):
+    return budget.randomized_labels(labels, epsilon=epsilon, classes=classes, rng=rng)
+
+
+def one_lie(labels, *, epsilon, classes, rng):
+    """One coin for all labels."""
+    told = by_package(labels, epsilon=0.0, classes=classes, rng=rng)
+    return np.array(labels) if rng.random() < 0.5 else told
+
+
+def same_step(labels, *, epsilon, classes, rng):
+    """Each label is right by itself, but all are changed together, by the same step."""
+    step = 0 if rng.random() < budget.rr_keep(epsilon=epsilon, classes=classes) else rng.integers(1, classes)
+    return (np.asarray(labels) + step) % classes
+
+
+OWN = np.random.default_rng(1)
+BACKGROUND, UNITS = -np.ones(3), np.ones(2)
+
+RIGHT = {
+    items.check_enough: [10, np.int64(10)],
+    items.check_two: [1.0, 3 * 1.5 / 4.5],
+    items.check_radius: [by_limit, by_beta],
+    items.check_recover: [subtracting, by_differences],
+    items.check_recover_all: [by_minimum, by_columns],
+    items.check_second: [by_svd, by_eigenvalues],
+    items.check_replaced: [
+        (BACKGROUND, UNITS, BACKGROUND, -UNITS),
+        ([-1, -1, -0.9], [-1, -1], [-1, -1, -1], [1, 0.9]),
+        (BACKGROUND, -UNITS, np.array([-1.0, -1.0, 0.5]), UNITS),
+    ],
+    items.check_fresh_epsilon: [by_formula, by_corners],
+    items.check_private_labels: [by_weights, by_package],
+}
+
+WRONG = {
+    items.check_enough: [(10.5, "Compare 2^-n"), ("10", "number"), (100, "Compare 2^-n")],
+    items.check_two: [(0.9, "Solve r/3"), (-1.0, "Solve r/3"), (None, "number")],
+    items.check_radius: [
+        (lambda count, draws, **k: by_limit(count, draws, **k) + 0.01, "Lower limit on the probability"),
+        (lambda count, draws, *, alpha, sigma: alpha, "Lower limit on the probability"),
+        (lambda count, draws, **k: str(by_limit(count, draws, **k)), "your radius returned"),
+    ],
+    items.check_recover: [
+        (lambda noisy, **k: subtracting(noisy, **k)[1:], "has shape"),
+        (lambda noisy, **k: np.zeros_like(noisy), "all images have the same"),
+        (lambda noisy, *, known, index: 0.5 * noisy, "all images have the same"),
+    ],
+    items.check_recover_all: [
+        (lambda noisy, *, low: np.clip(noisy, low, 1.0), "the smallest number of a pixel"),
+        (lambda noisy, *, low: by_minimum(noisy, low=-1.0), "the smallest number of a pixel"),
+        (lambda noisy, *, low: by_minimum(noisy, low=low).T, "has shape"),
+    ],
+    items.check_second: [
+        (lambda gradient, **k: np.linalg.matrix_rank(gradient), "of its singular values, largest first"),
+        (lambda gradient, **k: 2 * by_svd(gradient, **k), "of its singular values, largest first"),
+        (
+            lambda gradient, *, images, theta: np.linalg.svd(gradient + scatter(images) @ theta)[1],
+            "your second returned",
+        ),
+    ],
+    items.check_replaced: [
+        ((BACKGROUND, UNITS, np.zeros(3), np.zeros(2)), "12 is allowed"),
+        ((BACKGROUND, UNITS), "a tuple of four"),
+        ((2 * BACKGROUND, UNITS, BACKGROUND, -UNITS), "must be in [-1, 1]"),
+        ((BACKGROUND, UNITS, BACKGROUND[:2], -UNITS), "not of shape"),
+        ((BACKGROUND, UNITS, BACKGROUND, np.array([math.nan, -1.0])), "must be in [-1, 1]"),
+    ],
+    items.check_fresh_epsilon: [
+        (lambda *, d, beta, m, epsilon_1: epsilon_1, "largest l1 distance"),
+        (lambda *, d, beta, m, epsilon_1: 2 * m * epsilon_1 / beta, "largest l1 distance"),
+        (lambda **k: str(by_formula(**k)), "your fresh_epsilon returned"),
+    ],
+    items.check_private_labels: [
+        (one_lie, "does not follow the law"),
+        (same_step, "move together"),
+        (lambda labels, **k: by_package(labels, **k)[:1], "expected is"),
+        (lambda labels, *, rng, **k: by_package(labels, rng=OWN, **k), "its own randomness"),
+        (lambda labels, *, epsilon, **k: by_package(labels, epsilon=epsilon / 2, **k), "about twice what is"),
+        (lambda labels, *, epsilon, **k: by_package(labels, epsilon=2 * epsilon, **k), "is not private enough"),
+    ],
+}
