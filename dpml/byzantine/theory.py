@@ -55,16 +55,18 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpml import arguments, mechanisms
 from dpml.accounting import pld
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import fixed_size
-from dpml.byzantine._rows import blocks, received
+from dpml.byzantine._rows import blocks, checked, finite, host, received
 
 __all__ = [
     "ConvergenceBound",
     "EtaBounds",
+    "Resilience",
     "batch_variance",
     "corollary_1",
     "kappa_bulyan",
@@ -73,6 +75,7 @@ __all__ = [
     "kappa_median",
     "krum_threshold",
     "mda_threshold",
+    "measured_resilience",
     "noisy_vn_ratio",
     "one_step_delta",
     "proposition_2_bounds",
@@ -496,6 +499,52 @@ def corollary_1(
     )
 
 
+class Resilience(NamedTuple):
+    """How a rule answered: `sine` = sin alpha of the first condition, `moments` the ratios of the second at 2, 3 and 4.
+
+    Resilient are rules with `sine` below 1. Estimates, not bounds: an attack that was not tried may do worse.
+
+    Source: the Byzantine paper (Guerraoui et al.), Definition 2.
+    """
+
+    sine: float
+    moments: tuple[float, float, float]
+
+
+def measured_resilience(outputs: Any, *, gradients: Any) -> Resilience:
+    r"""Return both conditions of resilience, measured on outputs [k, d] of a rule and honest gradients [l, d].
+
+    `sine` is $1 - \langle \bar R, \bar G \rangle / \|\bar G\|^2$, not below 0; `moments` are the averages of $\|R\|^r$
+    over those of $\|G\|^r$. The first of them is mu of `theorem_2_bound`.
+
+    Raises:
+        ValueError: if outputs or gradients is no array or tensor of finite floating numbers of shape [n, d], their d
+            differ, or the average gradient is 0.
+
+    Source: the Byzantine paper (Guerraoui et al.), Definition 2.
+
+    Printed: (ii) $\mathbb{E}\|R\|^r$ is at most a linear combination of $\mathbb{E}\|G\|^{r_1}, \dots,
+    \mathbb{E}\|G\|^{r_k}$ with $r_1 + \dots + r_k = r$. Such sums have another unit than the left side:
+    $\mathbb{E}\|G\|^2 \le 2\,\mathbb{E}\|G\|$ holds or fails with the unit of the gradient, for one and the same rule.
+
+    Implemented: a combination of *products* $\mathbb{E}\|G\|^{r_1} \cdots \mathbb{E}\|G\|^{r_k}$, as in Blanchard et
+    al., NeurIPS 2017. None of these is above $\mathbb{E}\|G\|^r$ (Lyapunov), which is one of them; so the condition is
+    $\mathbb{E}\|R\|^r \le c\,\mathbb{E}\|G\|^r$, and the ratio is the least c.
+
+    Counterexample: `tests/byzantine/test_theory.py::test_definition_2_asks_for_products_of_moments`.
+    """
+    answers, honest = (_finite_rows(name, rows) for name, rows in (("outputs", outputs), ("gradients", gradients)))
+    if answers.shape[1] != honest.shape[1]:
+        raise ValueError(f"outputs must have {honest.shape[1]} columns, as gradients, got {answers.shape[1]}")
+    mean, sizes = honest.mean(0), [np.linalg.norm(rows, axis=1) for rows in (answers, honest)]
+    square = float(mean @ mean)
+    if square == 0.0:
+        raise ValueError("gradients must have an average other than 0, got 0")
+    sine = max(0.0, 1.0 - float(answers.mean(0) @ mean) / square)
+    two, three, four = (float((sizes[0] ** r).mean() / (sizes[1] ** r).mean()) for r in (2, 3, 4))
+    return Resilience(sine, (two, three, four))
+
+
 def krum_threshold(*, n: int, n_byzantine: int) -> float:
     """Return the z below which Krum as printed picks the liars' vector, average + z deviations, from vectors of noise.
 
@@ -521,6 +570,13 @@ def mda_threshold(*, n: int, n_byzantine: int) -> float:
     """
     n, f = _workers(n, n_byzantine, 2, 1, least=1)
     return math.sqrt(1.0 + 1.0 / (n - f))
+
+
+def _finite_rows(name: str, vectors: Any) -> NDArray[np.float64]:
+    rows = checked(name, vectors)
+    if not finite(rows, vectors).all():
+        raise ValueError(f"{name} must be finite, got a row that is not")
+    return host(rows).astype(np.float64)
 
 
 def _workers(n: int, n_byzantine: int, slope: int, spare: int, *, least: int = 0) -> tuple[int, int]:

@@ -200,15 +200,35 @@ def test_the_bounds_of_proposition_2_are_in_order():
 def test_definition_2_asks_for_products_of_moments():
     """As printed, with sums, it would not survive a factor of 100 on all gradients, even for the average.
 
-    E|R|^2 <= a E|G| + b E|G|, the sum for r_1 = r_2 = 1, against the product, and against E|G|^2.
+    E|G|^2 <= 2 E|G| is its sum for r_1 = r_2 = 1. The ratios that are returned, and the products, know no factor.
     """
     rng = np.random.default_rng(0)
-    gradients = rng.normal(size=(1000, 3))
-    for scale in (1.0, 100.0):
+    gradients = rng.normal(1.0, 1.0, size=(5000, 3))
+    averages = gradients.reshape(1000, 5, 3).mean(1)
+    found = []
+    for scale in (0.1, 100.0):
         lengths = np.linalg.norm(scale * gradients, axis=1)
         first, second = lengths.mean(), (lengths**2).mean()
-        assert (second <= 2.0 * first) == (scale == 1.0)
-        assert first * first <= second <= 2.0 * first * first
+        assert (second <= 2.0 * first) == (scale < 1.0)
+        assert first * first <= second
+        found.append(theory.measured_resilience(scale * averages, gradients=scale * gradients))
+    assert found[0].moments == pytest.approx(found[1].moments, rel=1e-12)
+    assert found[0].sine == pytest.approx(0.0, abs=1e-12)
+    assert found[0].moments[0] == pytest.approx((3.0 + 3.0 / 5.0) / 6.0, rel=0.05)  # |mean|^2 + d/5 over |mean|^2 + d
+
+
+def test_resilience_of_known_outputs():
+    """Outputs at 60 degrees and of twice the length; outputs that point the other way are not resilient."""
+    honest = np.array([[1.0, 0.0], [1.0, 0.0]])
+    turned = theory.measured_resilience([[1.0, math.sqrt(3.0)]], gradients=honest)
+    assert turned.sine == pytest.approx(0.0, abs=1e-12)
+    assert turned.moments == pytest.approx((4.0, 8.0, 16.0))
+    assert theory.measured_resilience(0.25 * honest, gradients=torch.tensor(honest)).sine == pytest.approx(0.75)
+    assert theory.measured_resilience(-honest, gradients=honest).sine == pytest.approx(2.0)
+    for bad, name in (([[1.0]], "outputs"), ([[math.nan, 1.0]], "outputs"), ([[0.0, 0.0]], "gradients")):
+        given = {"outputs": honest, "gradients": honest, name: bad}
+        with pytest.raises(ValueError, match=rf"^{name} must "):
+            theory.measured_resilience(**given)
 
 
 def test_proposition_2_asks_for_what_no_gradient_reaches():

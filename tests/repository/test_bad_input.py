@@ -19,6 +19,7 @@ from dpml.accounting.pld import losses
 from tests.golden import golden
 
 ROOMS = ("accounting", "audit", "mechanisms", "pate", "ptr")
+ROOMS += ("byzantine.aggregation", "byzantine.attacks", "byzantine.theory")
 DATA = golden("bad_input")
 GOOD = DATA["good"] | {
     "loss": losses.gaussian(sigma=1.5),
@@ -42,6 +43,7 @@ GOOD_HERE = {
 }
 GOOD_HERE |= {(f"theorem_4_2{g}", "delta0"): 1e-8 for g in ("", "_printed")}
 GOOD_HERE |= {("epsilon_by_rdp_branch_in_delta", "delta0"): 1e-8}
+GOOD_HERE |= {(f"{rule}_threshold", "n_byzantine"): 1 for rule in ("krum", "mda")}
 GOOD_HERE |= {(f"amplification.{f}", "adjacency"): "replace-one" for f in ("without_replacement", "with_replacement")}
 SIGNED = set(DATA["signed"])  # a negative number is good
 TRUE_IS_GOOD = {"bits", "answers", "above", "included"}
@@ -56,7 +58,7 @@ def public_functions():
     """By dotted name. Records (named tuples) are made by functions that check."""
     found = {}
     for _, module_name, _ in pkgutil.walk_packages(dpml.__path__, "dpml."):
-        if module_name.split(".")[1] in ROOMS:
+        if f"{module_name}.".startswith(tuple(f"dpml.{room}." for room in ROOMS)):
             module = importlib.import_module(module_name)
             for name in getattr(module, "__all__", ()):
                 function = getattr(module, name)
@@ -84,6 +86,8 @@ def good_arguments(name):
             arguments[parameter] = np.random.default_rng(0)
         elif annotation == "Callable[[int], float]":  # a curve of divergences, at integer orders
             arguments[parameter] = lambda order: 0.1 * order
+        elif parameter == "vectors" and name.startswith("byzantine"):
+            arguments[parameter] = [[1.0, 0.0], [0.5, 2.0], [0.0, -1.0]]
         elif key := entry(GOOD_HERE, name, parameter):
             arguments[parameter] = GOOD_HERE[key]
         else:
