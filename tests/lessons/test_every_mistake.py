@@ -66,13 +66,16 @@ ITEMS = items()
 
 @functools.cache
 def model_answers(slug: str) -> dict[str, Any]:
-    """The names that the cells of the exercises define, and the solutions in the chapter, the checks left out."""
+    """The names that the exercises define, and the imports and solutions of the chapter, the checks left out."""
     names: dict[str, Any] = {}
     for path in notebooks(slug):
         for cell in cells(path):
             source = "".join(cell["source"])
-            if SOLUTION in source or (path.parent == FOLDER and "items.check_" not in source):
-                exec(compile(source, f"<{path.stem}>", "exec"), names)
+            tree = ast.parse(source)
+            if path.parent != FOLDER and SOLUTION not in source:
+                tree.body = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+            if "items.check_" not in source:
+                exec(compile(tree, f"<{path.stem}>", "exec"), names)
     return names
 
 

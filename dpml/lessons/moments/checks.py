@@ -19,7 +19,7 @@ from dpml.classroom import checks, laws, verdict
 from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
 
-Q, SIGMA, DELTA = 0.01, 4.0, 1e-5  # the setting of the lecture's figure
+Q, SIGMA, DELTA = 0.01, 4.0, 1e-5  # the setting of the famous figure
 
 
 def check_alpha_32(answer: Any) -> None:
@@ -253,7 +253,7 @@ def check_stable_log_moment(answer: Any) -> None:
 
 
 def check_accountant(answer: Any) -> None:
-    """The lecture's accountant, repaired: nothing released costs nothing, and the grid extends itself."""
+    """The accountant, repaired: nothing released costs nothing, and the grid extends itself."""
     usual: dict[str, Any] = {"q": Q, "sigma": SIGMA, "steps": 10_000, "delta": DELTA}
     never_below = 1 - 1e-9
 
@@ -304,7 +304,7 @@ def check_accountant(answer: Any) -> None:
         answer,
         name="accountant",
         cases=[
-            ("for many steps it is the lecture's number", inside),
+            ("for many steps it is the best that the tail bound proves", inside),
             ("it is 0 if the output does not depend on the data", nothing),
             ("where the best lambda is the last of the grid, it tries larger ones", extends),
             ("it refuses a delta outside (0, 1) and a negative number of steps with ValueError", refuses),

@@ -1,4 +1,4 @@
-"""Explorers of chapter 04, The moments accountant: all at the lecture's q = 0.01 and delta = 1e-5."""
+"""Explorers of chapter 04, The moments accountant: all at the figure's q = 0.01 and delta = 1e-5."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _short(value: float) -> str:
 def which_lambda() -> Explorer:
     """Every lambda gives a bound; the smallest one counts. Where is it, and is it inside the grid?
 
-    The curves are eps(lambda) by the lecture's conversion and by the improved one.
+    The curves are eps(lambda) by the tail bound and by the improved conversion.
     """
     grid = np.geomspace(0.02, 1000.0, 90)
 
@@ -158,16 +158,16 @@ def which_lambda() -> Explorer:
         return Frame(
             title=title,
             readout=(
-                f"q = 0.01, δ = 10⁻⁵, σ = {sigma:g}, T = {steps:,}: lecture, λ ≤ {max_lam}: ε = {lecture.epsilon:.4g} "
-                f"at λ = {lam}; all real λ: {best:.4g}; improved conversion: {float(improved[j]):.4g} at λ = "
-                f"{float(grid[j]):.3g}"
+                f"q = 0.01, δ = 10⁻⁵, σ = {sigma:g}, T = {steps:,}: tail bound, λ ≤ {max_lam}: ε = "
+                f"{lecture.epsilon:.4g} at λ = {lam}; all real λ: {best:.4g}; improved conversion: "
+                f"{float(improved[j]):.4g} at λ = {float(grid[j]):.3g}"
             ),
             marks=[
                 Area([max_lam, 1000.0], [0.01, 0.01], [1000.0, 1000.0], "muted"),
                 Area([0.02, 1.0], [0.01, 0.01], [1000.0, 1000.0], "muted"),
                 Rule("muted", x=float(max_lam), label=Text(f"grid ends at λ = {max_lam}", 900.0, 600.0)),
                 Line(grid, -math.log(DELTA) / grid, "muted", Text("log(1/δ)/λ", 300.0, 0.016)),
-                Line(grid, classic, "source", Text("lecture's conversion", 0.03, 600.0)),
+                Line(grid, classic, "source", Text("by the tail bound", 0.03, 600.0)),
                 Line(grid, np.maximum(improved, 1e-3), "guarantee", Text("improved conversion", 0.03, 0.055)),
                 Points([lam], [lecture.epsilon], "D", Text(f"λ = {lam}, ε = {lecture.epsilon:.3g}", 0.03, 0.022)),
             ],
@@ -281,9 +281,9 @@ def _scientific(value: float) -> str:
 
 
 def honest_figure() -> Explorer:
-    """The lecture's comparison, computed: what each theorem gives over T at q = 0.01, sigma = 4, delta = 1e-5.
+    """The famous comparison, computed: what each theorem gives over T at q = 0.01, sigma = 4, delta = 1e-5.
 
-    Three sets of curves: the two that the slide compares, all bounds for one added or removed record, and what holds
+    Three sets of curves: the two that the figure compares, all bounds for one added or removed record, and what holds
     for samples of fixed size and one replaced record.
     """
     grid = [10, 30, 100, 300, 1000, 2000, 4000, 10_000, 20_000, 40_000]
@@ -326,7 +326,7 @@ def honest_figure() -> Explorer:
 
         if lecture:
             title = (
-                f"T = {steps:,}: the lecture's advanced composition gives ε = {here['slide']:.3g}, its moments "
+                f"T = {steps:,}: advanced composition gives ε = {here['slide']:.3g}, the moments "
                 f"accountant {here['moments']:.3g}. The published upper curve fits ε = q ε₀ only: "
                 f"{here['heuristic']:.3g}."
             )
@@ -347,13 +347,13 @@ def honest_figure() -> Explorer:
         return Frame(
             title=title,
             readout=(
-                f"q = 0.01, σ = 4, δ = 10⁻⁵, T = {steps:,}. Add/remove: slide {here['slide']:.4g}"
+                f"q = 0.01, σ = 4, δ = 10⁻⁵, T = {steps:,}. Add/remove: loose amplification {here['slide']:.4g}"
                 f", tight amplification {here['tight']:.4g}, moments {here['moments']:.5g}, Rényi {here['renyi']:.5g}, "
                 f"loss distribution {here['exact']:.5g}. Replace-one: {fixed(steps).upper:.5g}"
             ),
             marks=[
                 Rule("muted", x=float(steps)),
-                line(not replaced, "slide", "source", Text("advanced, slide's amplification", 11.0, 300.0)),
+                line(not replaced, "slide", "source", Text("advanced, loose amplification", 11.0, 300.0)),
                 line(lecture, "heuristic", "D'", Text("with ε = q ε₀, no theorem", 11.0, 0.09)),
                 line(every, "tight", "muted", Text("advanced, tight amplification", 11.0, 130.0)),
                 line(not replaced, "moments", "guarantee", Text("moments accountant", 250.0 if lecture else 11.0, 0.2)),
@@ -365,7 +365,7 @@ def honest_figure() -> Explorer:
             ],
         )
 
-    options = {"lecture": "the lecture's two", "all": "all, add/remove", "replace-one": "replace-one"}
+    options = {"lecture": "the figure's two", "all": "all, add/remove", "replace-one": "replace-one"}
     meaning = "Which theorems are shown, and how two datasets are neighbours."
     return Explorer(
         "honest-figure",
