@@ -1,4 +1,4 @@
-"""The checks of the exercises of chapter 09, DP-SGD or PATE?, in the order of its items.
+"""The checks of the question and exercises of chapter 09, DP-SGD or PATE?.
 
 Votes are whole numbers. One replaced record moves one vote in every question. Noise is in votes.
 """
@@ -16,6 +16,24 @@ from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
 from dpml.mechanisms import gaussian_sigma, gaussian_sigma_classic_formula
 from dpml.pate import voting
+
+
+def check_affordable(answer: Any) -> None:
+    """The most labels of 100 teachers with a lead of 80 votes, two deviations of the noise, at (3, 1e-5)."""
+    most = (80 / (4 * gaussian_sigma(epsilon=3.0, delta=1e-5))) ** 2
+    checks.number(
+        answer,
+        name="affordable",
+        expected=math.floor(most),
+        abs=0.5,
+        mistakes=[
+            Mistake(math.floor(4 * most), "this lead is one standard deviation of the difference. Two are asked for."),
+            Mistake(math.floor(2 * most), "this takes the noise of one count. What decides is the difference of two."),
+            Mistake(math.ceil(most), "with that many the lead is just below two standard deviations: round down."),
+            Mistake(math.floor(math.sqrt(most)), "this is the root of the number of labels."),
+        ],
+        hint="Set the lead, 80 votes, equal to two standard deviations, and solve for Q.",
+    )
 
 
 def check_label_noise(answer: Any) -> None:
