@@ -277,7 +277,8 @@ def check_second(answer: Any) -> None:
         of: Callable[[Array], Array] = scatter, sign: float = 1.0, which: Callable[[Array], float] = lambda s: s[1]
     ) -> Callable[..., float]:
         def wrong(gradient: Array, *, images: Array, theta: Array) -> float:
-            return float(which(np.linalg.svd(gradient + sign * of(images) @ theta, compute_uv=False)))
+            matrix = gradient + sign * of(images) @ theta
+            return float(which(np.asarray(np.linalg.svd(matrix, compute_uv=False), dtype=np.float64)))
 
         return wrong
 

@@ -132,7 +132,8 @@ def two_noises() -> Explorer:
         score, other = (1.0 - second[0]) * (1.0 - second[1]), second[0] * second[1]
         budgeted = float(pixeldp.largest_epsilon(score[0], upper=other[0], delta=0.0))
         kappa, phi = (scale * budgeted for scale in scales)
-        printed, sound = budget.printed_size(kappa=kappa, phi=phi), budget.sound_size(kappa=kappa, phi=phi)
+        printed = float(budget.printed_size(kappa=kappa, phi=phi))
+        sound = float(budget.sound_size(kappa=kappa, phi=phi))
         promise = "sum" if printed < 11.0 else f"sum: {printed:.1f} b"
         covered = np.array([0.0, sound])
         return Frame(
@@ -141,7 +142,7 @@ def two_noises() -> Explorer:
             marks=[
                 Area(covered, [0.0, 0.0], [1.0, 1.0], "muted"),
                 Line(shifts, score, "D", Text("score of class 1", 11.9, 0.04)),
-                Line(shifts, other, "D'", Text("score of class 2", 11.9, 0.94)),
+                Line(shifts, other, "D'", Text("score of class 2", 11.9, 0.84)),
                 Rule("guarantee", x=sound, label=Text("harmonic", sound + 0.1, 1.2, anchor="start")),
                 Rule("muted", x=flips, label=Text("the label flips", flips + 0.1, 1.12, anchor="start")),
                 Rule("source", x=printed, label=Text(promise, min(printed, 9.4) + 0.1, 1.04, anchor="start")),
@@ -185,9 +186,9 @@ def claimed_epsilon() -> Explorer:
             "With one noise for all images no ε holds.",
             marks=[
                 Line(
-                    sizes, lines[0], "source", Text("claimed for the images", 12.0, 1.8 * lines[0][10], anchor="start")
+                    sizes, lines[0], "source", Text("claimed for the images", 12.0, 3.0 * lines[0][10], anchor="start")
                 ),
-                Line(sizes, lines[1], "guarantee", Text("with fresh noise", 12.0, 1.8 * lines[1][10], anchor="start")),
+                Line(sizes, lines[1], "guarantee", Text("with fresh noise", 12.0, 3.0 * lines[1][10], anchor="start")),
                 Rule("muted", y=1.0, label=Text("ε = 1", 9000.0, 1.15, anchor="end")),
                 Points([m, m], [printed, sound], "measured"),
             ],
@@ -339,7 +340,7 @@ def reconstruction_of_a_batch() -> Explorer:
             ),
         ],
         x=[Axis("8 × 8 pixels, drawn from −1 to 1", -0.5, 26.5, ticks=()), Axis("ε₁", 0.01, 300.0, "log")],
-        y=[Axis("", -3.0, 11.7, ticks=()), Axis("per pixel, on average", 1e-17, 1e7, "log")],
+        y=[Axis("", -3.0, 11.7, ticks=()), Axis("error or noise of a pixel", 1e-17, 1e7, "log")],
     )
 
 
