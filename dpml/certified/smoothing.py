@@ -89,7 +89,7 @@ def gaussian_radius(lower: ArrayLike, *, upper: ArrayLike, sigma: float) -> NDAr
     other one; they broadcast. Both may be confidence limits, if they hold at once.
 
     Raises:
-        ValueError: if lower is not in [0, 1), upper not in (0, 1), sigma not in (0, inf), or the radius exceeds the
+        ValueError: if lower is not in [0, 1), upper not in (0, 1], sigma not in (0, inf), or the radius exceeds the
             range of floats.
 
     Source: Cohen, Rosenfeld and Kolter, "Certified adversarial robustness via randomized smoothing", ICML 2019,
@@ -109,7 +109,7 @@ def laplace_radius(lower: ArrayLike, *, upper: ArrayLike, scale: float) -> NDArr
     An $\ell_1$ radius, rounded down; 0 for p <= u. `lower` and `upper` as in `gaussian_radius`.
 
     Raises:
-        ValueError: if lower is not in [0, 1), upper not in (0, 1), scale not in (0, inf), or the radius exceeds the
+        ValueError: if lower is not in [0, 1), upper not in (0, 1], scale not in (0, inf), or the radius exceeds the
             range of floats.
 
     Source: J. Teng, G.-H. Lee and Y. Yuan, "l1 adversarial robustness certificates: a randomized smoothing approach",
@@ -162,18 +162,19 @@ def draws_needed(*, alpha: float, target: float = 0.0, sigma: float = 1.0) -> in
     alpha = arguments.real("alpha", alpha, 0.0, 1.0, low_open=True, high_open=True)
     target = arguments.real("target", target, 0.0)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    if target == 0.0:
-        return math.floor(-math.log2(alpha)) + 1
-    highest = float(-ndtri_exp(math.log(-math.expm1(math.log(alpha) / 2.0**53))))
-    with np.errstate(over="ignore"):
-        if np.float64(target) / sigma > highest * (1.0 - 2.0**-40):
-            raise ValueError(f"target must need at most 2^53 draws, below {highest * sigma:.6g}, got {target!r}")
+    least = math.floor(-math.log2(alpha)) + 1
 
     def missing(draws: float) -> float:
         """How much radius is missing with this many draws: 1 - alpha^(1/n) is the limit of the failures."""
-        return target - sigma * float(-ndtri_exp(math.log(-math.expm1(math.log(alpha) / draws))))
+        return target + sigma * float(ndtri_exp(math.log(-math.expm1(math.log(alpha) / draws))))
 
-    return math.ceil(numerics.crossing(missing, low=0.5, high=2.0**53, width=2.0**-10))
+    if missing(2.0**53) > 0.0:
+        most = target - missing(2.0**53)
+        raise ValueError(f"target must need at most 2^53 draws, so be at most {most:.6g}, got {target!r}")
+    if missing(least) <= 0.0:
+        return least
+    draws = math.ceil(numerics.crossing(missing, low=float(least), high=2.0**53))
+    return draws - (missing(draws - 1.0) <= 0.0)
 
 
 def certify(
@@ -196,8 +197,8 @@ def certify(
     Raises:
         ValueError: if predict is not a function or returns anything else, x not a finite array with at least one input,
             sigma not in (0, inf), draws not an integer in [1, 2^53] or too few for any certificate (the message says
-            how many are needed), alpha not in (0, 1), classes not an integer >= 2, rng not a Generator, or first_draws
-            not an integer >= 1.
+            how many are needed), alpha not in (0, 1), classes not one in [2, 2^31], rng not a Generator, or first_draws
+            not one in [1, 2^53].
 
     Source: Cohen, Rosenfeld and Kolter (ICML 2019), section 3.2.2, CERTIFY.
     """
@@ -208,8 +209,8 @@ def certify(
     if getattr(x, "dtype", None) == np.float32:
         inputs = inputs.astype(np.float32)
         sigma = arguments.real("sigma", sigma, 1e-30, 1e30)
-    classes = arguments.integer("classes", classes, 2)
-    first_draws = arguments.integer("first_draws", first_draws, 1)
+    classes = arguments.integer("classes", classes, 2, 2**31)
+    first_draws = arguments.integer("first_draws", first_draws, 1, 2**53)
     rng = arguments.generator("rng", rng)
     radius(0, draws=draws, alpha=alpha, sigma=sigma)  # refuses what it refuses before anything is drawn
     labels, counts = np.empty(len(inputs), np.intp), np.empty(len(inputs), np.int64)
@@ -246,7 +247,7 @@ def _tally(
 
 def _pair(lower: ArrayLike, upper: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     p = arguments.array("lower", lower, low=0.0, high=1.0, high_open=True)
-    u = arguments.array("upper", upper, low=0.0, high=1.0, low_open=True, high_open=True)
+    u = arguments.array("upper", upper, low=0.0, high=1.0, low_open=True)
     try:
         np.broadcast_shapes(p.shape, u.shape)
     except ValueError:

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -114,3 +115,87 @@ def test_a_perturbation_moves_the_hidden_units_farther_than_printed():
         signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 6)).reshape(6, -1)
         worst = np.abs(theta.T @ signs).sum(axis=0).max()  # a convex function is largest at a corner
         assert 0.3 * worst <= budget.sound_hidden_sensitivity(theta, mu=0.3) * (1.0 + 1e-12)
+
+
+# ---- randomized labels, the local route ----
+
+
+def test_the_probability_to_keep_a_label():
+    row = GOLDEN["rr_keep"]
+    assert budget.rr_keep(epsilon=row["eps2"], classes=row["K"]) == pytest.approx(row["p"], rel=1e-14)
+    for classes in (2, 10, 2**40):
+        assert budget.rr_keep(epsilon=0.0, classes=classes) == pytest.approx(1.0 / classes, rel=1e-12)
+        for epsilon in (1e-9, 0.3, 5.0, 30.0):
+            keep = budget.rr_keep(epsilon=epsilon, classes=classes)
+            other = mpmath.mpf(1) / (mpmath.exp(epsilon) + classes - 1)
+            assert keep == pytest.approx(float(mpmath.exp(epsilon) * other), rel=1e-13)
+    truth = mechanisms.randomized_response_truth_probability(epsilon=0.7)
+    assert budget.rr_keep(epsilon=0.7, classes=2) == pytest.approx(truth, rel=1e-14)
+
+
+@pytest.mark.parametrize(("epsilon", "classes"), [(0.0, 3), (1.0, 10), (3.0, 2)])
+def test_labels_are_randomized_with_that_law(epsilon, classes):
+    """Each of K counts within 6 deviations; false alarm below 3e-8."""
+    draws = 100_000
+    told = budget.randomized_labels(
+        np.full((2, draws // 2), 1), epsilon=epsilon, classes=classes, rng=np.random.default_rng(0)
+    )
+    assert told.shape == (2, draws // 2) and told.dtype == np.int64
+    keep = budget.rr_keep(epsilon=epsilon, classes=classes)
+    for label, count in enumerate(np.bincount(told.ravel(), minlength=classes)):
+        p = keep if label == 1 else (1.0 - keep) / (classes - 1)
+        assert abs(count - draws * p) < 6.0 * math.sqrt(draws * p * (1.0 - p))
+
+
+class Low(np.random.Generator):
+    """A generator whose uniform numbers are all 0, the least that can be drawn: each label is then changed."""
+
+    def random(self, shape):
+        return np.zeros(shape)
+
+
+def test_a_label_can_change_at_every_epsilon():
+    rng = Low(np.random.PCG64(0))
+    told = budget.randomized_labels([3, 3, 3], epsilon=1e6, classes=10, rng=rng)
+    assert (told != 3).all()
+    assert budget.randomized_labels([3], epsilon=1e6, classes=10, rng=np.random.default_rng(0)).tolist() == [3]
+
+
+def test_the_local_route_costs_the_sum_for_every_number_of_steps():
+    found = budget.local_guarantee(epsilon_x=2.0588, epsilon_2=1.0)
+    assert (found.epsilon, found.delta, found.kind, found.adjacency) == (3.0588, 0.0, "upper bound", "replace-one")
+
+
+# ---- sizes at the ends of the floats ----
+
+
+def test_sizes_at_the_ends():
+    for kappa in (0.0, 1e-300, 1.0, 1e300):
+        for phi in (0.0, 1e-300, 1.0, 1e300):
+            exact = mpmath.mpf(kappa) * phi / (mpmath.mpf(kappa) + phi) if kappa + phi else mpmath.mpf(0)
+            assert budget.sound_size(kappa=kappa, phi=phi) == pytest.approx(float(exact), rel=1e-15, abs=0.0)
+    kappa = np.array([[1.0], [2.0]])
+    assert budget.sound_size(kappa=kappa, phi=[1.0, 2.0, 0.0]).tolist() == [[0.5, 2 / 3, 0.0], [2 / 3, 1.0, 0.0]]
+    assert budget.printed_size(kappa=kappa, phi=[1.0, 2.0, 0.0]).tolist() == [[2.0, 3.0, 1.0], [3.0, 4.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("gamma", {**DIGITS, "norm": 5e-324}),
+        ("input_scale", {**DIGITS, "epsilon_1": 5e-324}),
+        ("hidden_scale", {**DIGITS, "epsilon_1": 3e-308}),
+        ("label_scale", {"hidden": 16, "m": 1, "epsilon_2": 1e-310}),
+        ("fresh_scale", {"dimension": 64, "epsilon": 5e-324}),
+        ("local_guarantee", {"epsilon_x": 1.7e308, "epsilon_2": 1.7e308}),
+        ("printed_size", {"kappa": 1.7e308, "phi": 1.7e308}),
+        ("absolute_size", {"units": 1e300, "mu": 1e300}),
+        ("printed_hidden_sensitivity", {"theta": np.full((3, 2), 1.7e308)}),
+        ("sound_hidden_sensitivity", {"mu": 1.0, "theta": np.full((3, 2), 1.7e308)}),
+        ("sound_sensitivity", {"dimension": 64, "beta": 32, "low": -1.7e308}),
+    ],
+)
+def test_what_leaves_the_floats_is_refused(name, bad):
+    argument = list(bad)[-1]
+    with pytest.raises(ValueError, match=rf"^{argument} must keep .* within the range of floats"):
+        getattr(budget, name)(**bad)

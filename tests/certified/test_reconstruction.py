@@ -64,3 +64,86 @@ def test_labels_follow_from_the_steps():
     each_step = rng.laplace(0.0, budget.label_scale(hidden=16, m=100, epsilon_2=0.001), (9, 16, 10))
     failed = reconstruction.labels_over_steps(clean + each_step, hidden=hidden)
     assert np.mean(failed.argmax(axis=1) == DIGITS.train_labels[:100]) < 0.5
+
+
+# ---- the rank test ----
+
+
+def gradient_of(images, beta, rng, bound=np.inf):
+    theta = rng.normal(0.0, 0.3, (64, beta))
+    noisy = released(rng, images)
+    hidden_noise = rng.laplace(0.0, 2.0 * SCALE, beta)
+    return theta, reconstruction.encoder_gradient(noisy, theta=theta, hidden_noise=hidden_noise, bound=bound)
+
+
+@pytest.mark.parametrize("beta", [2, 8, 32])
+def test_one_gradient_tells_the_true_batch_from_a_neighbour(beta):
+    theta, gradient = gradient_of(IMAGES, beta, np.random.default_rng(beta))
+    true = reconstruction.rank_test(gradient, theta=theta, data=IMAGES)
+    assert true.shape == (beta,) and true[0] > 1e3 and true[1] < 1e-6 and true[1] / true[0] < 1e-10
+    other = data.replace_one(IMAGES, index=0, value=DIGITS.train_images[400].reshape(64) / 8.0 - 1.0)
+    assert reconstruction.rank_test(gradient, theta=theta, data=other)[1] > 1.0
+
+
+@pytest.mark.parametrize("beta", [2, 8, 32])
+def test_the_two_limits_of_the_rank_test(beta):
+    """Clipped hidden units hide the covariance, and a neighbour may have the same one."""
+    theta, gradient = gradient_of(IMAGES, beta, np.random.default_rng(beta))
+    mirrored = reconstruction.same_covariance(IMAGES, index=3)
+    assert np.abs(mirrored[3] - IMAGES[3]).max() > 0.5 and np.array_equal(mirrored[4:], IMAGES[4:])
+    assert np.allclose(np.cov(mirrored.T), np.cov(IMAGES.T), atol=1e-13)
+    assert reconstruction.rank_test(gradient, theta=theta, data=mirrored)[1] < 1e-6
+    theta, gradient = gradient_of(IMAGES, beta, np.random.default_rng(beta), bound=1.0)
+    assert reconstruction.rank_test(gradient, theta=theta, data=IMAGES)[1] > 1.0
+
+
+def test_the_gradient_is_that_of_the_loss():
+    """By central differences of sum_i [sum_j theta_j h_i / 2 - x_i theta h_i], h held fixed as the paper does."""
+    rng = np.random.default_rng(5)
+    noisy, theta = rng.normal(size=(6, 4)), rng.normal(size=(4, 3))
+    offset = rng.normal(size=3)
+    for bound in (np.inf, 0.5):
+        hidden = np.clip(noisy @ theta, -bound, bound) + offset
+
+        def loss(weights, hidden=hidden):
+            return sum(0.5 * (weights @ h).sum() - x @ (weights @ h) for x, h in zip(noisy, hidden, strict=True))
+
+        expected = np.empty_like(theta)
+        for place in np.ndindex(*theta.shape):
+            step = np.zeros_like(theta)
+            step[place] = 0.5
+            expected[place] = loss(theta + step) - loss(theta - step)  # the loss is linear in theta
+        found = reconstruction.encoder_gradient(noisy, theta=theta, hidden_noise=offset, bound=bound)
+        assert np.allclose(found, expected, atol=1e-12)
+
+
+def test_too_few_steps_do_not_determine_the_labels():
+    rng = np.random.default_rng(6)
+    hidden = rng.uniform(-1.0, 1.0, (3, 40, 16))
+    sums = np.zeros((3, 16, 10))
+    with pytest.raises(ValueError, match=r"^released must hold at least 4 steps for 40 examples, got 3$"):
+        reconstruction.labels_over_steps(sums, hidden=hidden)
+    same = np.repeat(hidden[:1], 4, axis=0)
+    with pytest.raises(ValueError, match=r"^hidden must give 40 independent equations over the steps, got 0$"):
+        reconstruction.labels_over_steps(np.zeros((4, 16, 10)), hidden=same)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "bad"),
+    [
+        ("from_known_image", "noisy", {"noisy": [[1.7e308], [-1.7e308]], "known": [0.0]}),
+        ("from_known_image", "known", {"noisy": IMAGES, "known": IMAGES[0, :3]}),
+        ("from_known_image", "index", {"noisy": IMAGES, "known": IMAGES[0], "index": 350}),
+        ("from_background", "noisy", {"noisy": [[1.7e308], [-1.7e308]]}),
+        ("encoder_gradient", "theta", {"noisy": IMAGES, "theta": np.ones((63, 2)), "hidden_noise": np.zeros(2)}),
+        ("encoder_gradient", "hidden_noise", {"noisy": IMAGES, "theta": np.ones((64, 2)), "hidden_noise": np.zeros(3)}),
+        ("encoder_gradient", "noisy", {"noisy": [[1e300]], "theta": [[1e300]], "hidden_noise": [0.0]}),
+        ("rank_test", "gradient", {"gradient": np.ones((64, 3)), "theta": np.ones((64, 2)), "data": IMAGES}),
+        ("same_covariance", "data", {"data": IMAGES[:1]}),
+        ("labels_over_steps", "hidden", {"released": np.ones((3, 2, 2)), "hidden": np.ones((3, 4, 3))}),
+        ("labels_over_steps", "hidden", {"released": np.ones((3, 2, 2)), "hidden": np.ones((2, 4, 2))}),
+    ],
+)
+def test_what_does_not_fit_is_refused(name, argument, bad):
+    with pytest.raises(ValueError, match=rf"^{argument} must "):
+        getattr(reconstruction, name)(**bad)

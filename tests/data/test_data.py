@@ -27,6 +27,8 @@ import pytest
 
 from dpml import data
 from dpml.data import _published, _readers
+from experiments import make_digits
+from experiments.make_fashion_subset import written_or_compared
 
 ROOT = Path(__file__).resolve().parents[2]
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -214,6 +216,64 @@ def test_subset_altered_or_missing(monkeypatch, tmp_path):
     for broken in (whole[:-1], whole.replace(b"\x00", b"\x01", 1), b""):
         (tmp_path / "subset.npz").write_bytes(broken)
         assert _published.SUBSET.sha256[0] in refusal(data.fashion_mnist_subset)
+
+
+# The digits
+
+
+def test_digits_carry_their_checksum_and_are_what_they_say():
+    images = data.digits()
+    assert [array.shape for array in images] == [(1437, 8, 8), (1437,), (360, 8, 8), (360,)]
+    assert all(array.dtype == np.uint8 for array in images)
+    assert images.train_images.min() == 0 and images.train_images.max() == images.test_images.max() == 16
+    counts = np.bincount(np.concatenate([images.train_labels, images.test_labels]))
+    assert counts.tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180], "those of the published test part"
+    folder, file = _published.DIGITS_FOLDER, _published.DIGITS
+    checksum = hashlib.sha256((folder / file.name).read_bytes()).hexdigest()
+    assert file.sha256 == (checksum,) and checksum in (folder / "README.md").read_text(encoding="utf-8")
+    licence = (folder / "LICENSE").read_text(encoding="utf-8")
+    assert "E. Alpaydin and C. Kaynak" in licence and "Attribution 4.0 International" in licence
+    assert "Section 8 -- Interpretation." in licence, "the whole legal code"
+
+
+def test_digits_show_what_their_labels_name():
+    images = data.digits()
+    means = np.stack([images.train_images[images.train_labels == label].mean(axis=0) for label in range(10)])
+    distances = ((images.test_images[:, None].astype(float) - means) ** 2).sum(axis=(2, 3))
+    assert (distances.argmin(axis=1) == images.test_labels).mean() > 0.8
+    first = images.train_images[0]  # a zero: paper in the middle, ink around it
+    assert images.train_labels[0] == 0 and first[3:5, 3:5].max() <= 1 < 8 < first[1, 2]
+
+
+def test_digits_altered_or_missing(monkeypatch, tmp_path):
+    whole = (_published.DIGITS_FOLDER / "digits.npz").read_bytes()
+    monkeypatch.setattr(_published, "DIGITS_FOLDER", tmp_path)
+    assert str(tmp_path / "digits.npz") in refusal(data.digits)
+    (tmp_path / "digits.npz").write_bytes(whole[:-1])
+    assert _published.DIGITS.sha256[0] in refusal(data.digits)
+
+
+def test_the_script_makes_the_digits_from_a_wheel_and_refuses_another_table(monkeypatch, tmp_path):
+    """From a wheel written here: one with the shipped images gives the same bytes, an altered table is refused."""
+    images = data.digits()
+    rows = np.column_stack(
+        [
+            np.concatenate([images.train_images, images.test_images]).reshape(-1, 64),
+            np.concatenate([images.train_labels, images.test_labels]),
+        ]
+    )
+    table = gzip.compress("\n".join(",".join(map(str, row)) for row in rows.tolist()).encode(), mtime=0)
+    with zipfile.ZipFile(tmp_path / "some.whl", "w") as wheel:
+        wheel.writestr(make_digits.TABLE, table)
+    with pytest.raises(SystemExit, match=r"is not the table that this set was made from"):
+        make_digits.images_of(tmp_path / "some.whl")
+    monkeypatch.setattr(make_digits, "SHA256", hashlib.sha256(table).hexdigest())
+    made = make_digits.images_of(tmp_path / "some.whl")
+    assert equal(made, images)
+    assert written_or_compared(made, target=tmp_path / "digits.npz", check=False) == 0
+    assert written_or_compared(made, target=tmp_path / "digits.npz", check=True) == 0
+    other = made._replace(test_labels=made.test_labels[::-1])
+    assert written_or_compared(other, target=tmp_path / "digits.npz", check=True) == 1
 
 
 @debian

@@ -16,10 +16,12 @@ import pytest
 import dpml
 from dpml.accounting import guarantee
 from dpml.accounting.pld import losses
+from dpml.certified import pixeldp
 from tests.golden import golden
 
 ROOMS = ("accounting", "audit", "mechanisms", "pate", "ptr")
 ROOMS += ("byzantine.aggregation", "byzantine.attacks", "byzantine.theory")
+ROOMS += ("certified.pixeldp", "certified.smoothing", "certified.stobatch.budget", "certified.stobatch.reconstruction")
 DATA = golden("bad_input")
 GOOD = DATA["good"] | {
     "loss": losses.gaussian(sigma=1.5),
@@ -31,6 +33,17 @@ GOOD = DATA["good"] | {
     "train": lambda data, members: np.zeros(len(members), dtype=int),
     "parts": [(losses.gaussian(sigma=1.5), 2), (losses.laplace(scale=1.5), 1)],
 }
+TABLE = np.arange(6.0).reshape(3, 2) ** 2  # examples, or weights
+GOOD |= {
+    "noisy": TABLE,
+    "known": TABLE[0],
+    "index": 1,
+    "theta": TABLE[:2],
+    "gradient": TABLE[:2],
+    "hidden_noise": [1.0, 2.0],
+}
+GOOD |= {"released": np.ones((3, 2, 2)), "limits": pixeldp.Limits(np.array([0.6, 0.1]), np.array([0.9, 0.4]))}
+GOOD |= {"predict": lambda noisy: np.zeros(len(noisy), dtype=int)}
 PART = {"delta": 0.0, "kind": "exact", "adjacency": "replace-one"}
 GOOD["guarantees"] = [guarantee.Guarantee(1.0, **PART)]
 GOOD_HERE = {
@@ -45,11 +58,18 @@ GOOD_HERE |= {(f"theorem_4_2{g}", "delta0"): 1e-8 for g in ("", "_printed")}
 GOOD_HERE |= {("epsilon_by_rdp_branch_in_delta", "delta0"): 1e-8}
 GOOD_HERE |= {(f"{rule}_threshold", "n_byzantine"): 1 for rule in ("krum", "mda")}
 GOOD_HERE |= {(f"amplification.{f}", "adjacency"): "replace-one" for f in ("without_replacement", "with_replacement")}
+GOOD_HERE |= {("smoothing.certify", "x"): np.zeros((3, 2)), ("hoeffding_limits", "draws"): 100}
+GOOD_HERE |= {(f"budget.{f}", "beta"): 32 for f in ("printed_sensitivity", "sound_sensitivity", "gamma", "gamma_x")}
+GOOD_HERE |= {(f"budget.{f}", "beta"): 32 for f in ("input_scale", "hidden_scale", "claimed_epsilon", "sound_epsilon")}
+GOOD_HERE |= {("randomized_labels", "labels"): [0, 2, 1], ("sound_sensitivity", "low"): -1.0}
+GOOD_HERE |= {(f"reconstruction.{f}", "data"): TABLE for f in ("rank_test", "same_covariance")}
+GOOD_HERE |= {("labels_over_steps", "hidden"): np.array([[[0, 0]], [[1, 2]], [[3, 4]]])}
 SIGNED = set(DATA["signed"])  # a negative number is good
-TRUE_IS_GOOD = {"bits", "answers", "above", "included"}
+TRUE_IS_GOOD = {"bits", "answers", "above", "included", "correct"}
 NONE_IS_AN_ANSWER = {"pate.sparse_vector.above_threshold"}
 INFINITY_IS_GOOD = {("guarantee.Guarantee", "epsilon"), ("guarantee.Bounds", "upper")}
 INFINITY_IS_GOOD |= {(f, "margin") for f in ("pass_probability", "propose_test_release")}
+INFINITY_IS_GOOD |= {("encoder_gradient", "bound")}
 SCALAR_IS_BAD = {"scores", "scores_neighbour", "losses"}
 ANY_COUNT_IS_GOOD = {"k", "size", "trim", "r"}  # where the result leaves the floats: tests/accounting
 

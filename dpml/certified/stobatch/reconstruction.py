@@ -118,7 +118,7 @@ def encoder_gradient(
     rows = arguments.array("noisy", noisy, ndim=2, min_size=1)
     weights = _weights(theta, rows.shape[1])
     offset = arguments.array("hidden_noise", hidden_noise, shape=weights.shape[1:])
-    if bound != math.inf:
+    if not (isinstance(bound, float) and bound == math.inf):
         bound = arguments.real("bound", bound, 0.0, low_open=True)
     with np.errstate(over="ignore", invalid="ignore"):
         hidden = np.clip(rows @ weights, -bound, bound) + offset

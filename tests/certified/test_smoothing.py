@@ -1,0 +1,271 @@
+"""Smoothing: the radius against high precision and exact coverage, and certificates that attacks try to break."""
+
+import functools
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from scipy.special import bdtrc, ndtr
+from torch import nn
+from torch.nn import functional
+
+from dpml import data
+from dpml.audit.samples import upper_limit
+from dpml.certified import attacks, pixeldp, smoothing
+from tests.golden import golden
+
+COHEN = golden("stobatch")["cohen"]
+
+
+def quantile(p):
+    """The quantile function of the normal law, from its inverse in mpmath."""
+    return mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(p) - 1)
+
+
+def test_the_golden_radius():
+    found = smoothing.radius(COHEN["count"], draws=COHEN["n"], alpha=COHEN["alpha"], sigma=COHEN["sigma"])
+    assert found == pytest.approx(COHEN["radius"], rel=1e-12) and found <= COHEN["radius"]
+
+
+def test_radii_of_limits_in_high_precision():
+    pairs = [(0.6, 0.4), (0.5 + 1e-12, 0.5 - 1e-12), (1.0 - 1e-15, 1e-300), (0.9, 0.05), (1e-10, 1e-11), (0.3, 0.2999)]
+    with mpmath.workdps(330):  # 1 - 1e-300 has that many digits
+        for p, u in pairs:
+            true = float((quantile(p) - quantile(u)) / 2)
+            found = smoothing.gaussian_radius(p, upper=u, sigma=1.0)
+            assert found <= true and found == pytest.approx(true, rel=1e-10, abs=1e-13)
+            log_ratio, gap = mpmath.log(mpmath.mpf(p) / u) / 2, -mpmath.log(1 - mpmath.mpf(p) + u)
+            true = float(max(log_ratio, gap))
+            found = smoothing.laplace_radius(p, upper=u, scale=1.0)
+            assert found <= true and found == pytest.approx(true, rel=1e-10, abs=1e-13)
+    for p, u in [(0.3, 0.3), (0.1, 0.7), (0.0, 0.5)]:
+        assert smoothing.gaussian_radius(p, upper=u, sigma=1.0) == 0.0
+        assert smoothing.laplace_radius(p, upper=u, scale=1.0) == 0.0
+
+
+def test_counts_from_none_to_all():
+    draws, alpha = 500, 1e-3
+    radii = smoothing.radius(np.arange(draws + 1), draws=draws, alpha=alpha, sigma=0.25)
+    assert (np.diff(radii) >= 0.0).all() and radii[0] == 0.0
+    some = np.flatnonzero(radii)
+    assert (np.diff(radii[some[0] :]) > 0.0).all() and some[0] > draws / 2
+    with mpmath.workdps(50):
+        best = quantile(mpmath.mpf(alpha) ** (mpmath.mpf(1) / draws)) / 4
+    assert radii[-1] == pytest.approx(float(best), rel=1e-12) and radii[-1] <= best
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.125, 1e-3, 1e-9, 1e-300])
+def test_the_draws_needed_are_the_fewest(alpha):
+    least = smoothing.draws_needed(alpha=alpha)
+    assert smoothing.radius(least, draws=least, alpha=alpha, sigma=1.0) > 0.0
+    if least > 1:
+        message = rf"^draws must be at least {least} for any certificate at alpha = {alpha}, got {least - 1}$"
+        with pytest.raises(ValueError, match=message):
+            smoothing.radius(1, draws=least - 1, alpha=alpha, sigma=1.0)
+    for target in (1e-9, 0.1, 0.5, 1.0, 2.0):
+        needed = smoothing.draws_needed(alpha=alpha, target=target, sigma=0.5)
+        assert needed >= least
+        reached = smoothing.radius(needed, draws=needed, alpha=alpha, sigma=0.5)
+        assert reached >= target * (1.0 - 1e-10)
+        if needed > least:
+            assert smoothing.radius(needed - 1, draws=needed - 1, alpha=alpha, sigma=0.5) < target
+    with pytest.raises(ValueError, match=r"^target must need at most 2\^53 draws"):
+        smoothing.draws_needed(alpha=alpha, target=9.0, sigma=1.0)
+
+
+def test_many_draws_keep_their_digits():
+    """With 2^40 draws that all agree, 1 - p is 6e-12; its digits decide the radius."""
+    draws = 2**40
+    with mpmath.workdps(60):
+        best = -quantile(-mpmath.expm1(mpmath.log(mpmath.mpf(1e-3)) / draws))
+    found = smoothing.radius(draws, draws=draws, alpha=1e-3, sigma=1.0)
+    assert found == pytest.approx(float(best), rel=1e-11) and found <= best
+
+
+@pytest.mark.parametrize("truth", [0.501, 0.6, 0.9, 0.99])
+@pytest.mark.parametrize("alpha", [0.2, 0.01])
+def test_a_radius_is_too_large_with_probability_at_most_alpha(truth, alpha):
+    """Exactly, over all counts."""
+    draws = 60
+    with mpmath.workdps(30):
+        true = float(quantile(truth))
+    too_large = np.flatnonzero(smoothing.radius(np.arange(draws + 1), draws=draws, alpha=alpha, sigma=1.0) > true)
+    wrong = bdtrc(too_large[0] - 1, draws, truth) if too_large.size else 0.0
+    assert wrong <= alpha * (1.0 + 1e-9)
+    assert not too_large.size or wrong > alpha / 50.0, "and the limit is not idle"
+
+
+def half_space(x):
+    return (np.asarray(x).reshape(len(x), -1) @ np.array([0.6, 0.8]) > 0.0).astype(np.int64)
+
+
+def test_certificates_of_a_half_space():
+    """The distance to the plane is the true radius: none is exceeded, and few draws would be enough for most of it."""
+    distances = np.array([-2.0, -0.3, -0.01, 0.0, 0.02, 0.5, 1.3])
+    x = distances[:, None] * np.array([0.6, 0.8]) + 3.0 * np.array([-0.8, 0.6])
+    found = smoothing.certify(
+        half_space, x=x, sigma=0.5, draws=4000, alpha=1e-7, classes=2, rng=np.random.default_rng(0)
+    )
+    assert (found.radii <= np.abs(distances)).all(), "false alarm below 7e-7"
+    assert (found.radii[[0, 1, 5, 6]] > 0.5 * np.minimum(np.abs(distances[[0, 1, 5, 6]]), 1.2)).all()
+    assert found.labels[[0, 1, 5, 6]].tolist() == [0, 0, 1, 1]
+    assert found.labels[3] == smoothing.ABSTAIN and found.radii[3] == 0.0
+    expected = 4000 * ndtr(np.abs(distances) / 0.5)
+    spread = np.sqrt(4000 * ndtr(np.abs(distances) / 0.5) * ndtr(-np.abs(distances) / 0.5))
+    clear = [0, 1, 5, 6]
+    assert (np.abs(found.counts - expected) < 6.0 * spread + 1.0)[clear].all()
+    assert found.draws == 4000 and found.alpha == 1e-7 and found.sigma == 0.5
+
+
+def test_the_same_draws_in_parts_and_in_single_precision(monkeypatch):
+    x = np.random.default_rng(1).normal(size=(3, 2, 1)).astype(np.float32)
+    more = {"sigma": 0.5, "draws": 1000, "alpha": 1e-3, "classes": 2}
+    seen = []
+
+    def predict(noisy):
+        seen.append((noisy.dtype, noisy.shape))
+        return half_space(noisy)
+
+    whole = smoothing.certify(predict, x=x, rng=np.random.default_rng(2), **more)
+    assert {dtype for dtype, _ in seen} == {np.dtype(np.float32)} and seen[1][1] == (1000, 2, 1)
+    monkeypatch.setattr(smoothing, "_AT_ONCE", 2 * 300)
+    parts = smoothing.certify(half_space, x=x, rng=np.random.default_rng(2), **more)
+    assert parts.counts.tolist() == whole.counts.tolist()
+    double = smoothing.certify(predict, x=x.astype(float), rng=np.random.default_rng(2), **more)
+    assert seen[-1][0] == np.float64 and np.abs(double.counts - whole.counts).max() < 100
+
+
+# ---- a network on digits ----
+
+
+LOSS = functools.partial(functional.cross_entropy, reduction="none")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """A small network trained with noise of deviation 0.5 on the images, and test images in [-1, 1]."""
+    images, generator = data.digits(), torch.Generator().manual_seed(0)
+    x = torch.tensor(images.train_images.reshape(-1, 64) / 8.0 - 1.0, dtype=torch.float32)
+    y = torch.tensor(images.train_labels, dtype=torch.int64)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(120):
+        optimizer.zero_grad()
+        noisy = x + 0.5 * torch.randn(x.shape, generator=generator)
+        LOSS(model(noisy), y).mean().backward()
+        optimizer.step()
+    test = torch.tensor(images.test_images.reshape(-1, 64) / 8.0 - 1.0, dtype=torch.float32)
+    return model, test, images.test_labels
+
+
+def predictions(model):
+    def predict(noisy):
+        with torch.no_grad():
+            return model(torch.from_numpy(noisy)).argmax(1).numpy()
+
+    return predict
+
+
+@pytest.fixture(scope="module")
+def certified(digits):
+    model, x, _ = digits
+    return smoothing.certify(
+        predictions(model),
+        x=x[:100].numpy(),
+        sigma=0.5,
+        draws=1000,
+        alpha=1e-8,
+        classes=10,
+        rng=np.random.default_rng(0),
+    )
+
+
+def test_the_network_is_certified_on_most_digits(digits, certified):
+    correct = certified.labels == digits[2][:100]
+    assert pixeldp.conventional_accuracy(correct) > 0.7
+    assert pixeldp.certified_accuracy(certified.radii, correct=correct, size=0.25) > 0.5
+
+
+def test_a_thousand_attacks_break_no_certificate(digits, certified):
+    """20 images, 50 attacks each, at the certified radius itself: half by PGD on the averaged loss, half random.
+
+    An attack breaks a certificate where the label has at most half of the noisy draws. It is called broken when an
+    exact upper limit, wrong with probability 1e-10, lies below one half: false alarm below 1e-6, certificates included.
+    """
+    model, x, _ = digits
+    predict, rng, generator = predictions(model), np.random.default_rng(1), torch.Generator().manual_seed(1)
+    noise = 0.5 * torch.randn((1, 24, 64), generator=generator)
+
+    def averaged(images):
+        return model((images[:, None] + noise).reshape(-1, 64)).softmax(1).reshape(len(images), 24, 10).mean(1).log()
+
+    chosen = np.flatnonzero(certified.radii > 0.2)[:20]
+    assert len(chosen) == 20
+    trials = 0
+    counts = {"kept": [], "beyond": []}
+    for i in chosen:
+        radius, label = float(certified.radii[i]), int(certified.labels[i])
+        images, labels = x[i : i + 1].expand(25, 64).contiguous(), torch.full((25,), label)
+        found = [
+            attacks.pgd(
+                averaged,
+                LOSS,
+                images,
+                labels,
+                size=size,
+                steps=8,
+                generator=generator,
+                norm=attacks.L_2,
+                low=-10.0,
+                high=10.0,
+            ).numpy()
+            for size in (radius * (1.0 - 1e-6), 6.0 * radius)
+        ]
+        random = rng.normal(size=(25, 64))
+        random *= radius / np.linalg.norm(random, axis=1, keepdims=True)
+        within = np.concatenate([found[0], images.numpy() + random])
+        assert np.linalg.norm(within - images[0].numpy(), axis=1).max() <= radius * (1.0 + 1e-6)
+        for name, attacked in (("kept", within), ("beyond", found[1])):
+            draws = np.repeat(attacked, 200, axis=0) + 0.5 * rng.normal(size=(len(attacked) * 200, 64))
+            hits = (predict(draws.astype(np.float32)) == label).reshape(-1, 200).sum(axis=1)
+            counts[name].extend(upper_limit(hits, trials=200, alarm=1e-10))
+        trials += len(within)
+    assert trials == 1000
+    assert min(counts["kept"]) >= 0.5
+    assert np.mean(np.array(counts["beyond"]) < 0.5) > 0.5, "the attack does break what lies farther out"
+
+
+# ---- refusals ----
+
+
+GOOD = {"predict": half_space, "x": np.zeros((2, 2)), "sigma": 0.5, "draws": 100, "alpha": 0.01, "classes": 2}
+GOOD |= {"rng": np.random.default_rng(0)}
+BAD = [
+    ({"predict": None}, "predict must be a function"),
+    ({"predict": lambda x: np.zeros(len(x))}, "predict must return"),
+    ({"predict": lambda x: np.zeros(len(x) - 1, int)}, "predict must return"),
+    ({"predict": lambda x: np.full(len(x), 2)}, "predict must return"),
+    ({"predict": lambda x: np.full(len(x), -1)}, "predict must return"),
+    ({"x": [[0.0, np.nan]]}, "x must be"),
+    ({"x": 1.0}, "x must be"),
+    ({"x": np.zeros((0, 2))}, "x must be"),
+    ({"sigma": 0.0}, "sigma must be"),
+    ({"sigma": np.inf}, "sigma must be"),
+    ({"sigma": 1e-40, "x": np.zeros((2, 2), np.float32)}, "sigma must be"),
+    ({"draws": 6}, "draws must be at least 7 for any certificate"),
+    ({"draws": 0}, "draws must be"),
+    ({"alpha": 0.0}, "alpha must be"),
+    ({"alpha": 1.0}, "alpha must be"),
+    ({"classes": 1}, "classes must be"),
+    ({"first_draws": 0}, "first_draws must be"),
+    ({"rng": 0}, "rng must be"),
+]
+
+
+@pytest.mark.parametrize(("bad", "words"), BAD)
+def test_what_certify_refuses(bad, words):
+    with pytest.raises(ValueError, match=rf"^{words}"):
+        smoothing.certify(**{**GOOD, **bad})
