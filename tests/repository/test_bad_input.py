@@ -64,6 +64,7 @@ GOOD_HERE |= {(f"budget.{f}", "beta"): 32 for f in ("input_scale", "hidden_scale
 GOOD_HERE |= {("randomized_labels", "labels"): [0, 2, 1], ("sound_sensitivity", "low"): -1.0}
 GOOD_HERE |= {(f"reconstruction.{f}", "data"): TABLE for f in ("rank_test", "same_covariance")}
 GOOD_HERE |= {("labels_over_steps", "hidden"): np.array([[[0, 0]], [[1, 2]], [[3, 4]]])}
+GOOD_HERE |= {(f"pixeldp.{f}_accuracy", "correct"): [1, 0, 1] for f in ("conventional", "certified")}
 SIGNED = set(DATA["signed"])  # a negative number is good
 TRUE_IS_GOOD = {"bits", "answers", "above", "included", "correct"}
 NONE_IS_AN_ANSWER = {"pate.sparse_vector.above_threshold"}
