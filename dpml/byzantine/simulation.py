@@ -46,7 +46,7 @@ from dpml.training import loop
 from dpml.training.mechanism import Mechanism
 from dpml.training.sampling import FixedSize, Sampler
 from dpml.training.trace import Trace
-from dpml.training.worker import Step, Worker, all_finite, generators
+from dpml.training.worker import Source, Step, Worker, all_finite, generators
 
 __all__ = ["Attack", "Rule", "SimulatedRun", "simulate"]
 
@@ -125,65 +125,107 @@ def simulate(
     Source: the Byzantine paper (Guerraoui, Gupta, Pinot, Rouault and Stephan, "Differential privacy and Byzantine
     resilience in SGD: do they add up?", PODC 2021), section 2, with the clipping and the noise of DP-SGD.
     """
-    n = arguments.integer("n", n, 1)
-    n_byzantine = arguments.integer("n_byzantine", n_byzantine, 0, (n - 1) // 2)
-    momentum = arguments.real("momentum", momentum, 0.0, 1.0, high_open=True)
-    damping = arguments.real("damping", damping, 0.0, 1.0, high_open=True)
-    arguments.function("rule", rule)
-    if n_byzantine > 0 or attack is not None:
-        arguments.function("attack", attack)
-    held = None if parts is None else _parts(parts, n - n_byzantine, len(x) if isinstance(x, Tensor) and x.dim() else 0)
-    least = len(x) if held is None else min(map(len, held))
-    if held is not None and isinstance(sampling, FixedSize) and sampling.m > least:
-        raise ValueError(f"sampling must draw at most the {least} examples of the smallest part, got {sampling}")
-    releases = n - n_byzantine if held is None else int(torch.bincount(torch.cat(held)).max())
+    setting = Simulation(**locals())
+    return setting.run(setting.team)
 
-    def source() -> Team:
-        data = [(x, y)] * (n - n_byzantine) if held is None else [(x[part], y[part]) for part in held]
-        own = generators(generator, n=n)[: n - n_byzantine]
-        honest = Honest(
-            [
-                Worker(model, loss_fn, *pair, mechanism, sampling, g, micro_batch)
-                for pair, g in zip(data, own, strict=True)
-            ],
-            momentum,
-            damping,
+
+@dataclass(eq=False)
+class Simulation:
+    """The arguments of `simulate`, checked as far as the trainer does not check them.
+
+    Source: `simulate`.
+    """
+
+    model: torch.nn.Module
+    loss_fn: Callable[[Any, Tensor], Tensor]
+    x: Tensor
+    y: Tensor
+    mechanism: Mechanism
+    sampling: Sampler
+    n: int
+    n_byzantine: int
+    rule: Rule
+    attack: Attack | None
+    steps: int
+    optimizer: torch.optim.Optimizer
+    delta: float
+    generator: torch.Generator
+    momentum: float = 0.0
+    damping: float = 0.0
+    parts: Sequence[Tensor] | None = None
+    micro_batch: int | None = None
+    trace_every: int | None = None
+    test: tuple[Tensor, Tensor] | None = None
+    checkpoint: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        self.n = arguments.integer("n", self.n, 1)
+        self.n_byzantine = arguments.integer("n_byzantine", self.n_byzantine, 0, (self.n - 1) // 2)
+        self.n_honest = self.n - self.n_byzantine
+        self.momentum = arguments.real("momentum", self.momentum, 0.0, 1.0, high_open=True)
+        self.damping = arguments.real("damping", self.damping, 0.0, 1.0, high_open=True)
+        arguments.function("rule", self.rule)
+        if self.n_byzantine > 0 or self.attack is not None:
+            arguments.function("attack", self.attack)
+        records = len(self.x) if isinstance(self.x, Tensor) and self.x.dim() else 0
+        self.least, self.releases = records, self.n_honest
+        if self.parts is not None:
+            self.parts = _parts(self.parts, self.n_honest, records)
+            self.least, self.releases = min(map(len, self.parts)), int(torch.bincount(torch.cat(self.parts)).max())
+            if isinstance(self.sampling, FixedSize) and self.sampling.m > self.least:
+                raise ValueError(
+                    f"sampling must draw at most the {self.least} examples of the smallest part, got {self.sampling}"
+                )
+
+    def honest(self, numbers: Sequence[int]) -> Honest:
+        """Return these honest workers, each with its part of the data and its own generator."""
+        own, workers = generators(self.generator, n=self.n), []
+        for i in numbers:
+            x, y = (self.x, self.y) if self.parts is None else (self.x[self.parts[i]], self.y[self.parts[i]])
+            given = self.model, self.loss_fn, x, y, self.mechanism, self.sampling, own[i], self.micro_batch
+            workers.append(Worker(*given))
+        return Honest(workers, self.momentum, self.damping)
+
+    def team(self) -> Team:
+        """Return all workers and the server, in this process."""
+        return Team(self.honest(range(self.n_honest)), self.n_byzantine, self.rule, self.attack)
+
+    def guarantees(self, counts: Sequence[int]) -> list[Guarantee]:
+        """Return what holds for all that the server saw, after each of these numbers of steps."""
+        releases = [count * self.releases for count in counts]
+        return self.mechanism.guarantees(releases, sampling=self.sampling, n=self.least, delta=self.delta)
+
+    def run(self, source: Callable[[], Source]) -> SimulatedRun:
+        """Train by the loop of the trainer with the vectors of this source."""
+        run = loop.run(
+            self.model,
+            self.loss_fn,
+            self.x,
+            self.y,
+            source=source,
+            account=self.guarantees,
+            settings={
+                "n": self.n,
+                "n_byzantine": self.n_byzantine,
+                "rule": _name(self.rule),
+                "attack": _name(self.attack),
+                "momentum": self.momentum,
+                "damping": self.damping,
+                "parts": None if self.parts is None else str([part.tolist() for part in self.parts]),
+            },
+            mechanism=self.mechanism,
+            sampling=self.sampling,
+            steps=self.steps,
+            optimizer=self.optimizer,
+            delta=self.delta,
+            generator=self.generator,
+            micro_batch=self.micro_batch,
+            trace_every=self.trace_every,
+            test=self.test,
+            checkpoint=self.checkpoint,
         )
-        team = Team(honest, n_byzantine, rule, attack)
-        team.try_out()
-        return team
-
-    run = loop.run(
-        model,
-        loss_fn,
-        x,
-        y,
-        source=source,
-        account=lambda counts: mechanism.guarantees(
-            [count * releases for count in counts], sampling=sampling, n=least, delta=delta
-        ),
-        settings={
-            "n": n,
-            "n_byzantine": n_byzantine,
-            "rule": _name(rule),
-            "attack": _name(attack),
-            "momentum": momentum,
-            "damping": damping,
-            "parts": None if held is None else str([part.tolist() for part in held]),
-        },
-        mechanism=mechanism,
-        sampling=sampling,
-        steps=steps,
-        optimizer=optimizer,
-        delta=delta,
-        generator=generator,
-        micro_batch=micro_batch,
-        trace_every=trace_every,
-        test=test,
-        checkpoint=checkpoint,
-    )
-    worker = mechanism.guarantee(sampling=sampling, n=least, steps=run.steps, delta=delta)
-    return SimulatedRun(*run, worker_guarantee=worker)
+        worker = self.mechanism.guarantee(sampling=self.sampling, n=self.least, steps=run.steps, delta=self.delta)
+        return SimulatedRun(*run, worker_guarantee=worker)
 
 
 @dataclass(eq=False)
@@ -242,6 +284,10 @@ class Team:
     rule: Rule
     attack: Attack | None
 
+    def __post_init__(self) -> None:
+        """Let the rule and the attack refuse what they do not take, on vectors that are no gradients."""
+        self.aggregated(wave(self.honest.vectors))
+
     def step(self) -> Step:
         """One vector from each worker, aggregated."""
         found = self.honest.step()
@@ -254,15 +300,11 @@ class Team:
         Raises:
             ValueError: if one of them returns something else than one vector of the right length.
         """
-        lies = [lie(self.attack, honest)] * self.n_byzantine if self.attack is not None else []
-        vectors = torch.cat([honest, *(vector[None] for vector in lies)])
+        lies: list[Tensor] = []
+        if self.attack is not None and self.n_byzantine > 0:
+            lies = [one_vector("attack", self.attack(honest.clone()), like=honest)] * self.n_byzantine
+        vectors = torch.stack([*honest, *lies])
         return one_vector("rule", self.rule(vectors, n_byzantine=self.n_byzantine), like=honest)
-
-    def try_out(self) -> None:
-        """Let the rule and the attack refuse what they do not take, on vectors that are no gradients."""
-        vectors = self.honest.vectors
-        wave = torch.cos(torch.arange(vectors.numel(), dtype=vectors.dtype, device=vectors.device))
-        self.aggregated(wave.view_as(vectors))
 
     def state(self) -> dict[str, Any]:
         """That of the honest workers."""
@@ -277,15 +319,12 @@ class Team:
         self.honest.test(step)
 
 
-def lie(attack: Attack, honest: Tensor) -> Tensor:
-    """Return what the attack makes of a copy of the honest vectors.
+def wave(like: Tensor) -> Tensor:
+    """Return numbers of this shape that differ from each other, to try something out.
 
-    Raises:
-        ValueError: if it is no vector of their length.
-
-    Source: the Byzantine paper, section 2.
+    Source: definition.
     """
-    return one_vector("attack", attack(honest.clone()), like=honest)
+    return torch.cos(torch.arange(like.numel(), dtype=like.dtype, device=like.device)).view_as(like)
 
 
 def one_vector(name: str, value: Any, *, like: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -176,7 +177,7 @@ def save(path: Path, content: dict[str, Any]) -> None:
 
     It holds the states of the generators. Whoever has it can subtract the noise: keep it as secret as the data.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         with temporary.open("wb") as file:
             torch.save({"dpml": VERSION, **content}, file)

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 from tqdm.auto import tqdm
 
 from dpml import arguments
@@ -44,6 +44,7 @@ from dpml.training.mechanism import Mechanism
 from dpml.training.models import accuracy
 from dpml.training.per_example import self_test
 from dpml.training.sampling import FixedSize, Sampler, cpu_generator, sampler
+from dpml.training.shared import Share, share_of
 from dpml.training.trace import Diverged, Interrupted, Recorder, Run
 from dpml.training.worker import Augment, Corrupt, Source, Worker, on
 
@@ -77,6 +78,7 @@ def train(
     checkpoint: str | Path | None = None,
     corrupt: Corrupt | None = None,
     augment: Augment | None = None,
+    group: distributed.ProcessGroup | None = None,
 ) -> Run:
     """Train `model` in place and return it with its trace and its guarantee.
 
@@ -105,25 +107,29 @@ def train(
             adversarial. Each row must follow from its own example, the present parameters and chance; then a clipped
             gradient still depends on one example, and the guarantee stands. It draws, if at all, from PyTorch's global
             generators, which the run seeds from `generator` and puts back. The model takes x as it is, too.
+        group: processes of torch.distributed that all make this call and share each batch, see
+            `dpml.training.shared`; None for this process alone. Layers that draw (dropout) draw alike in all of them.
 
     Raises:
         ValueError: for bad input, before any step: an argument out of its range, a model or a loss that cannot be
             trained per example, a DataLoader, a checkpoint of other settings or data.
         Interrupted: after Ctrl+C, between two steps; its ``run`` holds what was done.
         Diverged: if a loss, a gradient or a parameter is not finite; names the step, holds trace and what was spent.
+        ConnectionError: if a process of the group was lost; the note of the error says what was spent.
 
     Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with the mechanism left
     open; the lecture, slide "DP-SGD".
     """
     if corrupt is not None and (checkpoint is not None or not callable(corrupt)):
         raise ValueError(f"corrupt must be a function, and None with a checkpoint, got {type(corrupt).__name__}")
+    share = share_of(group)
     return run(
         model,
         loss_fn,
         x,
         y,
         source=lambda: Worker(
-            model, loss_fn, x, y, mechanism, sampling, generator, micro_batch, corrupt=corrupt, augment=augment
+            model, loss_fn, x, y, mechanism, sampling, generator, micro_batch, corrupt, augment, share
         ),
         account=lambda counts: mechanism.guarantees(counts, sampling=sampling, n=len(x), delta=delta),
         mechanism=mechanism,
@@ -137,6 +143,7 @@ def train(
         test=test,
         checkpoint=checkpoint,
         augment=augment,
+        share=share,
     )
 
 
@@ -160,6 +167,7 @@ def run(
     test: tuple[Tensor, Tensor] | None,
     checkpoint: str | Path | None,
     augment: Augment | None = None,
+    share: Share | None = None,
 ) -> Run:
     """Check what `train` checks, then train with the vectors of a source that is made after that.
 
@@ -203,8 +211,8 @@ def run(
             _self_test.one_by_one(augment, *some)
             some = augment(*some), some[1]
         self_test(model, loss_fn, *some)
-        training = Training(model, source, account, steps, optimizer, every, test, path)
-        if path is not None:
+        training = Training(model, source, account, steps, optimizer, every, test, path, share)
+        if path is not None or share is not None:
             kept = _run_state.settings(mechanism, sampling, delta, optimizer, parameters, device, x, y)
             training.settings = {**kept, **(settings or {})}
         return training.run()
@@ -222,6 +230,7 @@ class Training:
     every: int
     test: tuple[Tensor, Tensor] | None
     path: Path | None
+    share: Share | None = None
 
     def __post_init__(self) -> None:
         self.parameters = _checks.trained_parameters(self.model)
@@ -272,7 +281,10 @@ class Training:
                 self._restore(loaded)
             except Exception as error:
                 raise ValueError(f"checkpoint must hold this model and optimizer, got {self.path}: {error}") from error
-        bar = tqdm(total=self.steps, initial=self.done, disable=None, delay=0.5, desc="private steps")
+        if self.share is not None:
+            self._agree(self.share)
+        quiet = True if self.share is not None and self.share.rank > 0 else None
+        bar = tqdm(total=self.steps, initial=self.done, disable=quiet, delay=0.5, desc="private steps")
         with bar, _run_state.Deferred() as interruption:
             try:
                 while True:
@@ -281,7 +293,7 @@ class Training:
                         self._look()
                         self._point()
                         bar.set_postfix_str(f"epsilon {self.guarantees[self.done].epsilon:.4g}", refresh=False)
-                    if interruption.asked:
+                    if self._stops(interruption.asked, due):
                         raise KeyboardInterrupt
                     if self.done == self.steps:
                         return self._result(())
@@ -304,6 +316,21 @@ class Training:
             finally:
                 for parameter in self.parameters.values():
                     parameter.grad = None
+
+    def _stops(self, asked: bool, due: bool) -> bool:
+        """Whether Ctrl+C was pressed; where processes share a run, in any of them: all stop after the same step."""
+        if self.share is None:
+            return asked
+        together = self.looks_always or due or self.done % CUDA_CHECK == 0
+        return together and self.share.any(asked, self.device)
+
+    def _agree(self, share: Share) -> None:
+        """See that all processes are about to do the same."""
+        state = self.source.state()["randomness"]
+        facts = {"checkpoint": self.done, **self.settings, "steps": self.steps, "trace_every": self.every}
+        facts["model"] = _run_state.fingerprint(*self.parameters.values())
+        facts["generator"] = _run_state.fingerprint(*(state[name] for name in sorted(state)))
+        share.agree(facts)
 
     def _look(self) -> None:
         """Stop if something was not finite since the last look."""

@@ -36,6 +36,7 @@ from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import losses
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, Sampler, sampler
+from dpml.training.shared import Share
 
 __all__ = ["Accountant", "Batch", "Decision", "Each", "Mechanism", "Release", "State", "each_example", "gaussian"]
 __all__ += ["together", "whole_batch"]
@@ -221,11 +222,22 @@ class Batch:
     parameters after one another, in single precision at least. Without chunks (an empty batch) sums are zero. Nothing
     here waits for the device.
 
+    Where several processes share the batch (`dpml.training.shared`), the chunks are those of this process's share; all
+    else is about the whole batch.
+
     Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, section 3.1, for lots and batches.
     """
 
-    def __init__(self, chunks: Iterable[PerExample], *, ids: Tensor, parameters: Mapping[str, nn.Parameter]) -> None:
+    def __init__(
+        self,
+        chunks: Iterable[PerExample],
+        *,
+        ids: Tensor,
+        parameters: Mapping[str, nn.Parameter],
+        share: Share | None = None,
+    ) -> None:
         first = next(iter(parameters.values()))
+        self._share, self._gathered = share, dict[str, Tensor]()
         self.ids, self._coming, self._kept, self._parameters = ids, iter(chunks), list[PerExample](), parameters
         self._empty = torch.empty(0, dtype=torch.promote_types(first.dtype, torch.float32), device=first.device)
         self._norms, self._losses, self._weights = [self._empty], [self._empty], [self._empty]
@@ -234,17 +246,18 @@ class Batch:
     def norms(self) -> Tensor:
         """The norms of all gradients; from here on, what one backward pass left of each micro-batch is kept."""
         self._kept += map(self._seen, self._coming)
-        return _joined(self._norms)
+        return self._of_all("norms", self._norms)
 
     @property
     def losses(self) -> Tensor:
         """The losses of all examples that were looked at."""
-        return _joined(self._losses)
+        return self._of_all("losses", self._losses)
 
     @property
     def clipped(self) -> Tensor:
         """How many examples got a weight below 1."""
-        return (_joined(self._weights) < 1.0).sum()
+        below = (_joined(self._weights) < 1.0).sum()
+        return below if self._share is None else self._share.total(below)
 
     def sum(self, weights: Tensor) -> Tensor:
         """Return the weighted sum, of as many `weights` as there are norms.
@@ -256,6 +269,7 @@ class Batch:
         """
         if weights.shape != self.norms.shape:
             raise ValueError(f"weights must be one for each norm, got shape {tuple(weights.shape)}")
+        weights = weights if self._share is None else weights[self._share.mine]
         sizes = [len(chunk.norms) for chunk in self._kept]
         pieces = [weights] if len(sizes) == 1 else torch.split(weights, sizes) if sizes else []
         return self._total(zip(self._kept, pieces, strict=True))
@@ -278,7 +292,15 @@ class Batch:
             sums = chunk.sum(weights)
             total.add_(torch.cat([sums[name].reshape(-1) for name in self._parameters]))
             self._weights.append(weights)
-        return total
+        return total if self._share is None else self._share.total(total)
+
+    def _of_all(self, name: str, own: list[Tensor]) -> Tensor:
+        """One number for each example of the batch, gathered once from all processes that share it."""
+        if self._share is None:
+            return _joined(own)
+        if name not in self._gathered:
+            self._gathered[name] = self._share.gathered(_joined(own), len(self.ids))
+        return self._gathered[name]
 
 
 def _joined(pieces: list[Tensor]) -> Tensor:

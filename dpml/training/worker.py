@@ -23,6 +23,7 @@ from dpml.training._checks import LossFunction
 from dpml.training.mechanism import Batch, Mechanism, State
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import Sampler, micro_batches
+from dpml.training.shared import Share
 
 __all__ = ["Augment", "Corrupt", "Source", "Step", "Worker"]
 
@@ -93,6 +94,7 @@ class Worker:
     micro_batch: int | None = None
     corrupt: Corrupt | None = None
     augment: Augment | None = None
+    share: Share | None = None
     memory: State = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +108,9 @@ class Worker:
         """Sample; weigh, sum and add noise, as the mechanism says; divide."""
         with self.randomness.for_layers():
             ids = self.sampling.draw(len(self.x), generator=self.randomness.sampling)
-            batch = Batch(self._chunks(ids), ids=ids.to(self.device), parameters=self.parameters)
+            mine = ids if self.share is None else ids[self.share.mine]
+            chunks, here = self._chunks(mine), ids.to(self.device)
+            batch = Batch(chunks, ids=here, parameters=self.parameters, share=self.share)
             released = self.mechanism.release(batch, state=self.memory, generator=self.randomness.noise)
             gradient = released.vector.div_(self.sampling.expected(len(self.x)))
         self.memory, self.last_ids = released.state, ids
