@@ -26,7 +26,7 @@ from torch import Tensor
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.byzantine.simulation import Simulation, one_vector, wave
+from dpml.byzantine.simulation import Simulation, wave
 from dpml.training import messages
 from dpml.training.trace import Trace
 from dpml.training.worker import Step, all_finite
@@ -86,9 +86,9 @@ def distribute(
         return None
     before = len(link.absent)
     try:
+        if given.get("checkpoint") is not None:
+            raise ValueError(f"checkpoint must be None in processes, got {given['checkpoint']!r}")
         setting = Simulation(model, loss_fn, x, y, **given)
-        if setting.checkpoint is not None:
-            raise ValueError(f"checkpoint must be None in processes, got {setting.checkpoint!r}")
         if link.n != setting.n:
             raise ValueError(f"n must be the {link.n} processes beside the server, got {setting.n}")
         run = setting.run(lambda: Remote(setting, link, seconds))
@@ -114,7 +114,7 @@ class Remote:
         self.parameters = [p for p in self.setting.model.parameters() if p.requires_grad]
         numbers = flat(self.parameters)
         self.like = numbers.to(torch.promote_types(self.parameters[0].dtype, torch.float32))
-        self._aggregated(wave(self.like.expand(self.setting.n, -1)))
+        self.setting.ruled(wave(self.like.expand(self.setting.n, -1)))  # may refuse
 
     def step(self) -> Step:
         """Send the parameters, wait for the vectors, aggregate those that came.
@@ -129,13 +129,10 @@ class Remote:
             found = self.server.ask(self.asked, numbers, like=self.like, seconds=self.seconds)
             if not found:
                 raise ConnectionError(f"no worker answered in step {self.asked}")
-            gradient = self._aggregated(torch.stack([*found.values()]))
+            gradient = self.setting.ruled(torch.stack([*found.values()]))
         except KeyboardInterrupt as error:
             raise RuntimeError("interrupted in the middle of a step, whose releases count as seen") from error
         return Step(gradient, 0, gradient.new_empty(0), {"vectors": float(len(found))}, all_finite(gradient))
-
-    def _aggregated(self, vectors: Tensor) -> Tensor:
-        return one_vector("rule", self.setting.rule(vectors, n_byzantine=self.setting.n_byzantine), like=vectors)
 
     def state(self) -> dict[str, Any]:
         """Nothing: the states are with the workers."""
@@ -157,7 +154,7 @@ def work(setting: Simulation, index: int, line: messages.Line, *, seconds: float
     Source: the Byzantine paper, section 2.
     """
     attack = None if index < setting.n_honest else setting.attack
-    honest = setting.honest([index] if attack is None else range(setting.n_honest))
+    honest = setting.workers([index] if attack is None else range(setting.n_honest), lambda vectors: vectors)
     parameters = [p for p in setting.model.parameters() if p.requires_grad]
 
     def respond(step: int, numbers: Tensor) -> Tensor:

@@ -126,111 +126,109 @@ def simulate(
     resilience in SGD: do they add up?", PODC 2021), section 2, with the clipping and the noise of DP-SGD.
     """
     setting = Simulation(**locals())
-    return setting.run(setting.team)
+    return setting.run(setting.here)
 
 
-@dataclass(eq=False)
 class Simulation:
     """The arguments of `simulate`, checked as far as the trainer does not check them.
 
     Source: `simulate`.
     """
 
-    model: torch.nn.Module
-    loss_fn: Callable[[Any, Tensor], Tensor]
-    x: Tensor
-    y: Tensor
-    mechanism: Mechanism
-    sampling: Sampler
-    n: int
-    n_byzantine: int
-    rule: Rule
-    attack: Attack | None
-    steps: int
-    optimizer: torch.optim.Optimizer
-    delta: float
-    generator: torch.Generator
-    momentum: float = 0.0
-    damping: float = 0.0
-    parts: Sequence[Tensor] | None = None
-    micro_batch: int | None = None
-    trace_every: int | None = None
-    test: tuple[Tensor, Tensor] | None = None
-    checkpoint: str | Path | None = None
-
-    def __post_init__(self) -> None:
-        self.n = arguments.integer("n", self.n, 1)
-        self.n_byzantine = arguments.integer("n_byzantine", self.n_byzantine, 0, (self.n - 1) // 2)
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss_fn: Callable[[Any, Tensor], Tensor],
+        x: Tensor,
+        y: Tensor,
+        *,
+        n: int,
+        n_byzantine: int,
+        rule: Rule,
+        attack: Attack | None,
+        momentum: float = 0.0,
+        damping: float = 0.0,
+        parts: Sequence[Tensor] | None = None,
+        **common: Any,
+    ) -> None:
+        self.model, self.data, self.rule, self.attack = model, (loss_fn, x, y), rule, attack
+        self.common: dict[str, Any] = dict.fromkeys(("micro_batch", "trace_every", "test", "checkpoint")) | common
+        self.n = arguments.integer("n", n, 1)
+        self.n_byzantine = arguments.integer("n_byzantine", n_byzantine, 0, (self.n - 1) // 2)
         self.n_honest = self.n - self.n_byzantine
-        self.momentum = arguments.real("momentum", self.momentum, 0.0, 1.0, high_open=True)
-        self.damping = arguments.real("damping", self.damping, 0.0, 1.0, high_open=True)
-        arguments.function("rule", self.rule)
-        if self.n_byzantine > 0 or self.attack is not None:
-            arguments.function("attack", self.attack)
-        records = len(self.x) if isinstance(self.x, Tensor) and self.x.dim() else 0
+        self.momentum = arguments.real("momentum", momentum, 0.0, 1.0, high_open=True)
+        self.damping = arguments.real("damping", damping, 0.0, 1.0, high_open=True)
+        arguments.function("rule", rule)
+        if self.n_byzantine > 0:
+            arguments.function("attack", attack)
+        records = len(x) if isinstance(x, Tensor) and x.dim() else 0
+        self.parts = None if parts is None else _parts(parts, self.n_honest, records)
         self.least, self.releases = records, self.n_honest
         if self.parts is not None:
-            self.parts = _parts(self.parts, self.n_honest, records)
             self.least, self.releases = min(map(len, self.parts)), int(torch.bincount(torch.cat(self.parts)).max())
-            if isinstance(self.sampling, FixedSize) and self.sampling.m > self.least:
+            sampling = common["sampling"]
+            if isinstance(sampling, FixedSize) and sampling.m > self.least:
                 raise ValueError(
-                    f"sampling must draw at most the {self.least} examples of the smallest part, got {self.sampling}"
+                    f"sampling must draw at most the {self.least} examples of the smallest part, got {sampling}"
                 )
 
-    def honest(self, numbers: Sequence[int]) -> Honest:
-        """Return these honest workers, each with its part of the data and its own generator."""
-        own, workers = generators(self.generator, n=self.n), []
+    def workers(self, numbers: Sequence[int], then: Callable[[Tensor], Tensor]) -> Workers:
+        """Return these honest workers, each with its part of the data and its own generator, and what comes after."""
+        (loss_fn, x, y), common = self.data, self.common
+        own, found = generators(common["generator"], n=self.n), []
         for i in numbers:
-            x, y = (self.x, self.y) if self.parts is None else (self.x[self.parts[i]], self.y[self.parts[i]])
-            given = self.model, self.loss_fn, x, y, self.mechanism, self.sampling, own[i], self.micro_batch
-            workers.append(Worker(*given))
-        return Honest(workers, self.momentum, self.damping)
+            held = (x, y) if self.parts is None else (x[self.parts[i]], y[self.parts[i]])
+            how = common["mechanism"], common["sampling"], own[i], common["micro_batch"]
+            found.append(Worker(self.model, loss_fn, *held, *how))
+        return Workers(found, self.momentum, self.damping, then)
 
-    def team(self) -> Team:
-        """Return all workers and the server, in this process."""
-        return Team(self.honest(range(self.n_honest)), self.n_byzantine, self.rule, self.attack)
+    def here(self) -> Workers:
+        """Return all honest workers, with the Byzantine ones and the server after them, in this process."""
+        everyone = self.workers(range(self.n_honest), self.aggregated)
+        self.aggregated(wave(everyone.vectors))  # may refuse
+        return everyone
 
-    def guarantees(self, counts: Sequence[int]) -> list[Guarantee]:
-        """Return what holds for all that the server saw, after each of these numbers of steps."""
-        releases = [count * self.releases for count in counts]
-        return self.mechanism.guarantees(releases, sampling=self.sampling, n=self.least, delta=self.delta)
+    def aggregated(self, honest: Tensor) -> Tensor:
+        """Return what the rule makes of the honest vectors and of what the attack makes of them.
+
+        Raises:
+            ValueError: if one of them returns something else than one vector of the right length.
+        """
+        lies: list[Tensor] = []
+        if self.attack is not None and self.n_byzantine > 0:
+            lies = [one_vector("attack", self.attack(honest.clone()), like=honest)] * self.n_byzantine
+        return self.ruled(torch.stack([*honest, *lies]))
+
+    def ruled(self, vectors: Tensor) -> Tensor:
+        """Return what the rule makes of the vectors that came.
+
+        Raises:
+            ValueError: if that is not one vector of their length.
+        """
+        return one_vector("rule", self.rule(vectors, n_byzantine=self.n_byzantine), like=vectors)
+
+    def guarantees(self, counts: Sequence[int], *, releases: int) -> list[Guarantee]:
+        """Return what holds after each of these numbers of steps, where a record is behind so many releases in each."""
+        given: dict[str, Any] = {"sampling": self.common["sampling"], "n": self.least, "delta": self.common["delta"]}
+        found: list[Guarantee] = self.common["mechanism"].guarantees([count * releases for count in counts], **given)
+        return found
 
     def run(self, source: Callable[[], Source]) -> SimulatedRun:
         """Train by the loop of the trainer with the vectors of this source."""
-        run = loop.run(
-            self.model,
-            self.loss_fn,
-            self.x,
-            self.y,
-            source=source,
-            account=self.guarantees,
-            settings={
-                "n": self.n,
-                "n_byzantine": self.n_byzantine,
-                "rule": _name(self.rule),
-                "attack": _name(self.attack),
-                "momentum": self.momentum,
-                "damping": self.damping,
-                "parts": None if self.parts is None else str([part.tolist() for part in self.parts]),
-            },
-            mechanism=self.mechanism,
-            sampling=self.sampling,
-            steps=self.steps,
-            optimizer=self.optimizer,
-            delta=self.delta,
-            generator=self.generator,
-            micro_batch=self.micro_batch,
-            trace_every=self.trace_every,
-            test=self.test,
-            checkpoint=self.checkpoint,
-        )
-        worker = self.mechanism.guarantee(sampling=self.sampling, n=self.least, steps=run.steps, delta=self.delta)
-        return SimulatedRun(*run, worker_guarantee=worker)
+        account = functools.partial(self.guarantees, releases=self.releases)
+        settings: dict[str, Any] = {"n": self.n, "n_byzantine": self.n_byzantine}
+        settings |= {"momentum": self.momentum, "damping": self.damping}
+        settings |= {"rule": _name(self.rule), "attack": _name(self.attack)}
+        settings["parts"] = None if self.parts is None else str([part.tolist() for part in self.parts])
+        own: dict[str, Any] = {"source": source, "account": account, "settings": settings}
+        loss_fn, x, y = self.data
+        run = loop.run(self.model, loss_fn, x, y, **own, **self.common)
+        return SimulatedRun(*run, worker_guarantee=self.guarantees([run.steps], releases=1)[0])
 
 
 @dataclass(eq=False)
-class Honest:
-    """Honest workers with their momentum: in a step each draws, releases, and adds to what it submits.
+class Workers:
+    """Honest workers with their momentum, and what is made of their vectors: a source for the optimizer.
 
     Source: the Byzantine paper, section 2; El-Mhamdi, Guerraoui and Rouault, "Distributed momentum for
     Byzantine-resilient stochastic gradient descent", ICLR 2021, for momentum at the workers.
@@ -239,23 +237,26 @@ class Honest:
     workers: list[Worker]
     momentum: float
     damping: float
+    then: Callable[[Tensor], Tensor]
 
     def __post_init__(self) -> None:
-        first = self.workers[0]
-        some = next(iter(first.parameters.values()))
-        shape = len(self.workers), sum(p.numel() for p in first.parameters.values())
+        parameters = self.workers[0].parameters.values()
+        some = next(iter(parameters))
+        shape = len(self.workers), sum(p.numel() for p in parameters)
         kind = torch.promote_types(some.dtype, torch.float32)
         self.vectors = torch.zeros(shape, dtype=kind, device=some.device)
 
     def step(self) -> Step:
-        """Return the submitted vectors, one a row, in place of a gradient, and what was seen of all batches."""
+        """Every worker draws, releases and submits; return what is made of it, and what was seen of all batches."""
         found = [worker.step() for worker in self.workers]
         gradients = torch.stack([one.gradient for one in found])
-        self.vectors = self.momentum * self.vectors + (1.0 - self.damping) * gradients
+        vectors = self.momentum * self.vectors + (1.0 - self.damping) * gradients
+        whole = self.then(vectors.clone())
+        self.vectors = vectors
         log = {name: sum(one.log[name] for one in found) for name in found[0].log}
         means = {name: value / len(found) for name, value in log.items() if name not in ("loss", "clipped")}
         norms, good = torch.cat([one.norms for one in found]), torch.stack([one.good for one in found]).all()
-        return Step(self.vectors.clone(), sum(one.examples for one in found), norms, {**log, **means}, good)
+        return Step(whole, sum(one.examples for one in found), norms, {**log, **means}, good & all_finite(whole))
 
     def state(self) -> dict[str, Any]:
         """Of each worker its state, and the momenta."""
@@ -270,53 +271,6 @@ class Honest:
     def test(self, step: int) -> None:
         """Run the self-test of the per-example gradients again, on the last batch of the first worker."""
         self.workers[0].test(step)
-
-
-@dataclass(eq=False)
-class Team:
-    """The honest workers, the Byzantine ones, and the server that aggregates: a source of vectors for the optimizer.
-
-    Source: the Byzantine paper, section 2.
-    """
-
-    honest: Honest
-    n_byzantine: int
-    rule: Rule
-    attack: Attack | None
-
-    def __post_init__(self) -> None:
-        """Let the rule and the attack refuse what they do not take, on vectors that are no gradients."""
-        self.aggregated(wave(self.honest.vectors))
-
-    def step(self) -> Step:
-        """One vector from each worker, aggregated."""
-        found = self.honest.step()
-        gradient = self.aggregated(found.gradient)
-        return found._replace(gradient=gradient, good=found.good & all_finite(gradient))
-
-    def aggregated(self, honest: Tensor) -> Tensor:
-        """Return what the rule makes of the honest vectors and of what the attack makes of them.
-
-        Raises:
-            ValueError: if one of them returns something else than one vector of the right length.
-        """
-        lies: list[Tensor] = []
-        if self.attack is not None and self.n_byzantine > 0:
-            lies = [one_vector("attack", self.attack(honest.clone()), like=honest)] * self.n_byzantine
-        vectors = torch.stack([*honest, *lies])
-        return one_vector("rule", self.rule(vectors, n_byzantine=self.n_byzantine), like=honest)
-
-    def state(self) -> dict[str, Any]:
-        """That of the honest workers."""
-        return self.honest.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to what `state` returned."""
-        self.honest.restore(state)
-
-    def test(self, step: int) -> None:
-        """Run the self-test of the per-example gradients again."""
-        self.honest.test(step)
 
 
 def wave(like: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def test_the_server_goes_on_without_a_liar_that_died_and_says_so(launched):
     """Step by step with the vectors that came: without the liar where it sent a wrong shape, and after its death."""
     found, model = launched["lossy"], helpers.network()
     given = ranks.arguments(model)
-    honest = Simulation(model, helpers.cross_entropy, *helpers.data(), steps=9, **given).honest(range(3))
+    honest = Simulation(model, helpers.cross_entropy, *helpers.data(), steps=9, **given).workers(range(3), torch.clone)
     for step in range(1, ranks.LEFT):
         sent = honest.step().gradient
         lies = [attacks.little(sent)] if step < ranks.KILLED and step != ranks.WRONG else []
