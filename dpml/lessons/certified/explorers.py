@@ -294,7 +294,7 @@ def reconstruction_of_a_batch() -> Explorer:
                     budgets,
                     [run(e, "fresh")[2] for e in budgets],
                     "guarantee",
-                    Text("error, fresh noise", 90.0, 3.0, anchor="end"),
+                    Text("error, fresh noise", 250.0, 60.0, anchor="end"),
                 ),
                 Line(
                     budgets,
