@@ -340,7 +340,7 @@ def check_refuted(answer: Any) -> None:
 
     def true_delta(value: Any) -> float:
         m, epsilon, delta = read(value)
-        case = {"clip_norm": 1.0, "q": m / 10_000, "m": m, "epsilon": epsilon}
+        case: dict[str, Any] = {"clip_norm": 1.0, "q": m / 10_000, "m": m, "epsilon": epsilon}
         return theory.one_step_delta(**case, s=theory.theorem_1_noise(**case, delta=delta))
 
     def inner(value: Any) -> float:

@@ -63,7 +63,7 @@ def rules_in_the_plane() -> Explorer:
     def draw(distance: float, liars: int, rule: str) -> Frame:
         honest, lies = sent(distance, liars)
         now = {name: error(name, distance, liars) for name in rules}
-        here = answer(rule, distance, liars)
+        middle, here = honest.mean(axis=0), answer(rule, distance, liars)
         curves = {name: [error(name, place, liars) for place in places] for name in rules}
         lying = "one liar" if liars == 1 else f"{liars} liars"
         others = ", ".join(f"{looks[name][0]} {off:.2f}" for name, off in now.items() if name not in ("average", rule))
@@ -75,8 +75,8 @@ def rules_in_the_plane() -> Explorer:
             marks=[
                 Points(honest[:, 0], honest[:, 1], "D", Key("honest", -2.2, 3.9)),
                 Points(lies[:1, 0], lies[:1, 1], "D'", Key("liars", -2.2, 3.4)),
-                Points(*honest.mean(axis=0)[:, None], "muted", Key("mean of the honest", -2.2, -2.4)),
-                Points(*here[:, None], "measured", Key(f"answer of {names[rule]}", -2.2, -2.9)),
+                Points(middle[:1], middle[1:], "muted", Key("mean of the honest", -2.2, -2.4)),
+                Points(here[:1], here[1:], "measured", Key(f"answer of {names[rule]}", -2.2, -2.9)),
             ],
             beside=[
                 *(
@@ -139,8 +139,8 @@ def distances_under_noise() -> Explorer:
             readout=f"In high dimension Krum picks a liar up to z = {limit[0]:.4f}, and MDA keeps all of them up to "
             f"z = {limit[1]:.4f}. Lowest score: honest {scores[:h].min():.3f}, liars {scores[h:].min():.3f}.",
             marks=[
-                Line(*steps(among_honest(d, f)), "D", Key("two honest workers", 0.3, 0.97)),
-                Line(*steps(to_liars), "D'", Key("an honest one and a liar", 0.3, 0.9)),
+                Line(*steps(among_honest(d, f)), "D", Key("two honest workers", 0.3, 1.24)),
+                Line(*steps(to_liars), "D'", Key("an honest one and a liar", 0.3, 1.14)),
             ],
             beside=[
                 Line([0.5, WORKERS + 0.5], [scores[best]] * 2, "guarantee", Text("lowest", 0.7, scores[best] - 0.12)),
@@ -166,7 +166,7 @@ def distances_under_noise() -> Explorer:
             Switch("liars", "liars", {"3": "3 of 15", "6": "6 of 15"}, "3", "How many workers send that vector."),
         ],
         x=[Axis("distance / √d", 0.0, 3.2), Axis("worker", 0.0, WORKERS + 1.0)],
-        y=[Axis("share of the pairs", 0.0, 1.05), Axis("Krum's score / that of the honest", 0.0, 3.2)],
+        y=[Axis("share of the pairs", 0.0, 1.3, ticks=[0.0, 0.5, 1.0]), Axis("Krum's score / that of the honest", 0.0, 3.2)],
     )
 
 
@@ -214,14 +214,14 @@ def eta_map() -> Explorer:
             f"printed {of_1000.necessary:.4g} and {of_1000.sufficient:.4g}.",
             marks=[
                 Rule("muted", y=trivial, label=Text("C²", 27.0, 1.6 * trivial)),
-                Line(batches, [row.sufficient for row in rows], "source", Key("printed, enough", 500.0, 4.5e5)),
-                Line(batches, [row.enough for row in rows], "guarantee", Key("needed and enough", 500.0, 9e4)),
-                Line(batches, [row.necessary for row in rows], "D'", Key("printed, needed", 500.0, 1.8e4)),
+                Line(batches, [row.sufficient for row in rows], "source", Key("printed, enough", 500.0, 3.5e5)),
+                Line(batches, [row.enough for row in rows], "guarantee", Key("needed and enough", 500.0, 5e4)),
+                Line(batches, [row.necessary for row in rows], "D'", Key("printed, needed", 500.0, 7e3)),
             ],
             beside=[
                 Rule("muted", y=trivial, label=Text("C²", 27.0, 1.6 * trivial)),
-                Line(batches, [kappa**2 * CLIP_NORM**2] * len(batches), "source", Key("printed", 500.0, 4.5e5)),
-                Line(batches, still, "guarantee", Key("enough", 500.0, 9e4)),
+                Line(batches, [kappa**2 * CLIP_NORM**2] * len(batches), "source", Key("printed", 500.0, 3.5e5)),
+                Line(batches, still, "guarantee", Key("enough", 500.0, 5e4)),
             ],
         )
 
@@ -238,7 +238,7 @@ def eta_map() -> Explorer:
             ),
         ],
         x=Axis("batch m of 60,000", 24.0, 6100.0, "log"),
-        y=[Axis("η², with noise", 1e-3, 1e6, "log"), Axis("η², without noise", 1e-3, 1e6, "log")],
+        y=[Axis("η², with noise", 1e-5, 1e6, "log"), Axis("η², without noise", 1e-5, 1e6, "log")],
     )
 
 
@@ -253,7 +253,7 @@ def one_step() -> Explorer:
     @cache
     def step(m: int, epsilon: float, records: int) -> tuple[float, float, float]:
         """Printed noise, its delta, and the noise that is just enough."""
-        case = {"clip_norm": CLIP_NORM, "q": m / records, "m": m, "epsilon": epsilon}
+        case: dict[str, Any] = {"clip_norm": CLIP_NORM, "q": m / records, "m": m, "epsilon": epsilon}
         printed = theory.theorem_1_noise(**case, delta=DELTA)
         return printed, theory.one_step_delta(**case, s=printed), theory.worker_noise(**case, delta=DELTA)
 
