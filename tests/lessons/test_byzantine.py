@@ -15,27 +15,32 @@ from dpml.lessons.byzantine import checks as items
 from dpml.lessons.byzantine import explorers
 
 
-def by_sorting(vectors, *, n_byzantine):
-    found = []
-    for i, row in enumerate(vectors):
-        far = sorted(float((row - other) @ (row - other)) for j, other in enumerate(vectors) if j != i)
-        found.append(sum(far[: len(vectors) - n_byzantine - 2]))
-    return found
+def in_a_loop(vectors, *, n_byzantine):
+    mixed = []
+    for row in vectors:
+        order = sorted(range(len(vectors)), key=lambda j: (float(np.sum((vectors[j] - row) ** 2)), j))
+        mixed.append(sum(vectors[j] for j in order[: len(vectors) - n_byzantine]) / (len(vectors) - n_byzantine))
+    return mixed
 
 
 def by_partition(vectors, *, n_byzantine):
+    """Without the farthest f."""
     squares = ((vectors[:, None] - vectors) ** 2).sum(axis=2)
-    np.fill_diagonal(squares, np.inf)
-    count = len(vectors) - n_byzantine - 2
-    return np.partition(squares, count - 1, axis=1)[:, :count].sum(axis=1)
+    return np.array([vectors[np.sort(np.argsort(row)[: len(row) - n_byzantine])].mean(axis=0) for row in squares])
 
 
-def in_a_loop(vectors, *, n_byzantine):
+def in_the_plane(values, *, n_byzantine):
+    """By the rule for vectors."""
+    return float(aggregation.mda(np.asarray(values)[:, None], n_byzantine=n_byzantine)[0])
+
+
+def from_each_start(values, *, n_byzantine):
     best, least = None, math.inf
-    for chosen in itertools.combinations(vectors, len(vectors) - n_byzantine):
-        diameter = max((np.linalg.norm(a - b) for a, b in itertools.combinations(chosen, 2)), default=0.0)
-        if diameter < least - 1e-12:
-            best, least = np.mean(chosen, axis=0), diameter
+    line = sorted(float(value) for value in values)
+    for start in range(n_byzantine + 1):
+        run = line[start : start + len(line) - n_byzantine]
+        if run[-1] - run[0] < least:
+            best, least = sum(run) / len(run), run[-1] - run[0]
     return best
 
 
@@ -75,41 +80,45 @@ def calibrated(clip_norm, *, m, records, epsilon, delta):
     return 2 * clip_norm * mechanisms.gaussian_sigma(epsilon=base, delta=delta * records / m) / m
 
 
-def by_trying(gradients, *, m):
-    batches = [np.mean(batch, axis=0) for batch in itertools.combinations(gradients, m)]
-    return np.mean([np.sum((mean - np.mean(gradients, axis=0)) ** 2) for mean in batches])
+def by_trying(gradients, *, m, s):
+    means = [np.mean(batch, axis=0) for batch in itertools.combinations(gradients, m)]
+    apart = [np.sum((one - other) ** 2) for one in means for other in means]
+    return np.mean(apart) + 2 * gradients.shape[1] * s * s
 
 
-def by_formula(gradients, *, m):
-    N = len(gradients)
-    return gradients.var(axis=0, ddof=1).sum() / m * (1 - m / N)
+def by_formula(gradients, *, m, s):
+    sampled = gradients.var(axis=0, ddof=1) / m * (1 - m / len(gradients))
+    return float((2 * (sampled + s**2)).sum())
 
 
-def by_hand(n, *, n_byzantine):
+def by_hand(n, *, n_byzantine, neighbours):
+    return math.sqrt((neighbours + n_byzantine - 1) / (neighbours - n_byzantine + 1) + 1 / (n - n_byzantine))
+
+
+def by_search(n, *, n_byzantine, neighbours):
+    """With the scores of all workers, in the limit of many dimensions, by bisection in z."""
     h = n - n_byzantine
-    return math.sqrt(2 * (h - 2) / (h - n_byzantine - 1) + 1 / h - 1)
-
-
-def by_search(n, *, n_byzantine):
-    """Where the liars' score passes that of the honest, by bisection in z."""
-    h, low, high = n - n_byzantine, 0.0, 100.0
+    low, high = 0.0, 100.0
     for _ in range(100):
         z = (low + high) / 2
-        score = (n - 2 * n_byzantine - 1) * (1 - 1 / h + z * z)
-        low, high = (z, high) if score < 2 * (h - 2) else (low, z)
+        squares = np.full((n, n), 1 - 1 / h + z * z)
+        squares[:h, :h], squares[h:, h:] = 2.0, 0.0
+        np.fill_diagonal(squares, 0.0)
+        scores = np.sort(squares, axis=1)[:, 1 : neighbours + 1].sum(axis=1)
+        low, high = (z, high) if scores[-1] < scores[0] else (low, z)
     return low
 
 
 RIGHT = {
     items.check_lie: [-29, Fraction(-29)],
     items.check_least_n: [110, 110.0],
-    items.check_krum_scores: [by_sorting, by_partition],
-    items.check_mda: [in_a_loop, lambda vectors, *, n_byzantine: aggregation.mda(vectors, n_byzantine=n_byzantine)],
+    items.check_mix: [in_a_loop, by_partition],
+    items.check_mda_line: [in_the_plane, from_each_start],
     items.check_worker_vector: [vector_of(), clipped_first],
     items.check_least_noise: [solved, calibrated],
     items.check_refuted: [{"m": 5, "epsilon": 0.9, "delta": 1e-5}, {"m": np.int64(1), "epsilon": 0.2, "delta": 1e-6}],
-    items.check_batch_variance: [by_trying, by_formula],
-    items.check_krum_threshold: [by_hand, by_search],
+    items.check_pair_distance: [by_trying, by_formula],
+    items.check_liar_limit: [by_hand, by_search],
     items.check_beyond: [
         {"honest": [0.0, 1.0], "lies": [1.9]},
         {"honest": np.array([[0, 0], [3, 0], [3, 0.1]]), "lies": [[5.0, 0.0]]},
@@ -119,16 +128,16 @@ RIGHT = {
 WRONG = {
     items.check_lie: [(-13, "over 15"), ("-29", "number"), (1, "over 15")],
     items.check_least_n: [(100, "Solve for n - f"), (12, "Solve for n - f"), (None, "number")],
-    items.check_krum_scores: [
-        (lambda vectors, **k: by_sorting(vectors, **k)[0], "n - f - 2 smallest squared"),
-        (lambda vectors, **k: 2 * by_partition(vectors, **k), "n - f - 2 smallest squared"),
-        (lambda vectors, **k: np.argmin(by_partition(vectors, **k)), "n - f - 2 smallest squared"),
-        (lambda vectors, **k: np.sqrt(by_partition(vectors, **k)), "n - f - 2 smallest squared"),
+    items.check_mix: [
+        (lambda vectors, **k: 2 * by_partition(vectors, **k), "average the first n - f"),
+        (lambda vectors, **k: by_partition(vectors, **k)[0], "has shape"),
+        (lambda vectors, *, n_byzantine: aggregation.krum(vectors, n_byzantine=0), "has shape"),
+        (lambda vectors, *, n_byzantine: vectors, "average the first n - f"),
     ],
-    items.check_mda: [
-        (lambda vectors, **k: aggregation.krum(vectors, n_byzantine=0), "all sets of n - f rows"),
-        (lambda vectors, **k: aggregation.median(vectors, **k), "all sets of n - f rows"),
-        (lambda vectors, **k: aggregation.mda_subset(vectors, **k), "all sets of n - f rows"),
+    items.check_mda_line: [
+        (lambda values, **k: float(np.median(values)), "that of its ends"),
+        (lambda values, **k: float(np.sort(values)[0]), "that of its ends"),
+        (lambda values, **k: [from_each_start(values, **k)] * 2, "your mda_line returned"),
     ],
     items.check_worker_vector: [
         (vector_of(noise=lambda rng, scale, d: OWN.normal(0.0, scale, d)), "its own randomness"),
@@ -154,15 +163,15 @@ WRONG = {
         ({"m": 5, "epsilon": "0.9", "delta": 1e-5}, "must be numbers"),
         ({"m": 5, "epsilon": math.nan, "delta": 1e-5}, "above 0"),
     ],
-    items.check_batch_variance: [
-        (lambda gradients, *, m: by_formula(gradients, m=m) + 1e-3, "try all batches"),
-        (lambda gradients, *, m: np.asarray(gradients).var(axis=0), "your batch_variance returned"),
-        (lambda gradients, *, m: by_formula(gradients, m=1) / m**2, "try all batches"),
+    items.check_pair_distance: [
+        (lambda gradients, **k: by_formula(gradients, **k) + 1e-3, "add up"),
+        (lambda gradients, **k: np.asarray(gradients).var(axis=0), "your pair_distance returned"),
+        (lambda gradients, *, m, s: 2 * gradients.shape[1] * s, "add up"),
     ],
-    items.check_krum_threshold: [
-        (lambda n, *, n_byzantine: by_hand(n, n_byzantine=n_byzantine) + 0.01, "Set the two scores equal"),
-        (lambda n, *, n_byzantine: 1.2583, "Set the two scores equal"),
-        (lambda n, *, n_byzantine: [by_hand(n, n_byzantine=n_byzantine)] * 2, "your krum_threshold returned"),
+    items.check_liar_limit: [
+        (lambda n, **k: by_hand(n, **k) + 0.01, "Set the two scores equal"),
+        (lambda n, **k: 1.2583, "Set the two scores equal"),
+        (lambda n, **k: [by_hand(n, **k)] * 2, "your liar_limit returned"),
     ],
     items.check_beyond: [
         ({"honest": [0.0, 1.0], "lies": [0.8]}, "A lie must be kept"),

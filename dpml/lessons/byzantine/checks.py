@@ -1,12 +1,13 @@
 r"""The checks of the exercises of chapter 12, Byzantine workers, in the order of its items; first those of its text.
 
-Rows $g_i$, f of them Byzantine; neighbours differ in one replaced record. Krum's score and MDA's set are
+Rows $g_i$, f of them Byzantine; neighbours differ in one replaced record. With k = n - f - 2 Krum's score and MDA's set
+are
 
 .. math::
 
     s_i = \sum_{j : i \to j} \|g_i - g_j\|^2, \qquad \arg\min_{|S| = n - f}\ \max_{i, j \in S} \|g_i - g_j\| ,
 
-where $i \to j$ if $g_j$ is among the n - f - 2 rows nearest to $g_i$.
+where $i \to j$ if $g_j$ is among the k rows nearest to $g_i$.
 """
 
 from __future__ import annotations
@@ -72,105 +73,118 @@ def check_least_n(answer: Any) -> None:
 # ---- the sheet ----
 
 
-def _crowds(rng: np.random.Generator, *, n: tuple[int, int], slope: int, spare: int) -> Iterator[dict[str, Any]]:
-    """Rows with liars that are near, far and equal to each other."""
-    hand = [[0, 0], [1, 0], [0, 1], [1, 1], [2, 1], [1, 2], [2, 2], [100, 100], [100, 100]]
-    yield {"vectors": np.array(hand, dtype=float), "n_byzantine": 2}
-    for i in range(11):
-        size = int(rng.integers(*n))
-        f = int(rng.integers(0 if i > 8 else 1, (size - spare) // slope + 1))
-        rows = rng.normal(size=(size, 3))
-        if i % 3 == 0:
-            rows[size - f :] = rows[: size - f].mean(axis=0) + 0.7  # one lie for all
-        elif i % 3 == 1:
-            rows[size - f :] *= 9.0
-        yield {"vectors": rows, "n_byzantine": f}
+def check_mix(answer: Any) -> None:
+    """Each row replaced by the average of the n - f nearest, itself among them."""
 
-
-def check_krum_scores(answer: Any) -> None:
-    """Krum's score of each row."""
-
-    def scores(
-        neighbours: Callable[[int, int], int] = lambda n, f: n - f - 2,
-        start: int = 1,
-        of: Callable[[Array], Array] = lambda squares: squares,
-        sign: float = 1.0,
-        join: Callable[..., Any] = np.sum,
+    def mix(
+        count: Callable[[int, int], int] = lambda n, f: n - f,
+        start: int = 0,
+        join: Callable[..., Any] = np.mean,
     ) -> Callable[..., Array]:
-        """Scores with another number of neighbours, with the row itself, of other distances, averaged."""
+        """The average, or something else, of another number of rows, with or without the row itself."""
 
         def found(vectors: Any, *, n_byzantine: int) -> Array:
-            near = sign * np.sort(sign * of(aggregation.squared_distances(vectors)), axis=1)
-            count = neighbours(len(vectors), n_byzantine)
-            return np.asarray(join(near[:, start : start + count], axis=1))
+            rows, many = np.asarray(vectors), count(len(vectors), n_byzantine)
+            near = aggregation.squared_distances(rows).argsort(axis=1, kind="stable")[:, start : start + many]
+            return np.array([join(rows[some], axis=0) for some in near])
 
         return found
 
+    def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+        yield {"vectors": np.array([[0.0], [1.0], [3.0], [100.0]]), "n_byzantine": 1}
+        for i in range(9):
+            n = int(rng.integers(5, 12))
+            f = int(rng.integers(1, (n - 1) // 2 + 1))
+            rows = rng.normal(size=(n, 3))
+            rows[n - f :] *= (1.0, 9.0)[i % 2]
+            yield {"vectors": rows, "n_byzantine": f}
+
     checks.function(
         answer,
-        reference=aggregation.krum_scores,
-        inputs=lambda rng: _crowds(rng, n=(7, 14), slope=2, spare=3),
-        name="krum_scores",
+        reference=aggregation.nearest_neighbour_mixing,
+        inputs=inputs,
+        name="mix",
         mistakes=[
-            Mistake(scores(of=np.sqrt), "it adds up distances. The score is the sum of their squares."),
+            Mistake(mix(start=1), "it leaves the row itself out. It is one of the n - f."),
+            Mistake(mix(lambda n, f: n - f - 1, start=1), "it averages the n - f - 1 others without the row itself."),
             Mistake(
-                scores(lambda n, f: n - f - 1),
-                "it takes n - f - 1 neighbours, one more than Krum's n - f - 2.",
+                mix(lambda n, f: n - f - 2), "it averages n - f - 2 rows, as many as Krum has neighbours. Here n - f."
             ),
+            Mistake(mix(lambda n, f: f), "it averages f rows. All but f are averaged."),
             Mistake(
-                scores(start=0),
-                "it counts the distance 0 of a row to itself. Only others are neighbours.",
+                mix(lambda n, f: n), "it averages all rows, so that each becomes the mean, and a far liar moves it."
             ),
-            Mistake(scores(lambda n, f: n - 1), "it adds up all distances, so that a far liar spoils every score."),
-            Mistake(scores(join=np.mean), "it is the mean over the neighbours. Krum adds up."),
+            Mistake(mix(join=np.median), "it takes the median of the nearest rows. They are averaged."),
+            Mistake(mix(join=np.sum), "it adds the nearest rows up. They are averaged."),
             Mistake(
-                scores(start=0, sign=-1.0),
-                "it adds up the largest distances. The n - f - 2 nearest count.",
+                lambda vectors, *, n_byzantine: mix()(vectors, n_byzantine=n_byzantine).mean(axis=0),
+                "it returns one vector. Each row is replaced, and a rule comes after.",
             ),
         ],
-        hint="Add up the n - f - 2 smallest squared distances to others.",
+        hint="For each row: sort all by distance to it, and average the first n - f.",
     )
 
 
-def check_mda(answer: Any) -> None:
-    """The average of the n - f rows of least diameter."""
+def check_mda_line(answer: Any) -> None:
+    """MDA of numbers: the tightest run of n - f sorted values."""
 
-    def choose(
-        measure: Callable[[Array], float] = lambda squares: float(squares.max()),
+    def run(
         size: Callable[[int, int], int] = lambda n, f: n - f,
-        best: Callable[..., Any] = min,
-        join: Callable[..., Any] = np.mean,
-    ) -> Callable[..., Array]:
-        """The rule with another measure of a set, of another size, the worst set, or another answer."""
+        width: Callable[[Array], Any] = np.ptp,
+        join: Callable[[Array], Any] = np.mean,
+        order: Callable[[Array], Array] = np.sort,
+    ) -> Callable[..., float]:
+        """Another number of values, measure of a run, answer, or order."""
 
-        def found(vectors: Any, *, n_byzantine: int) -> Array:
-            squares = aggregation.squared_distances(vectors)
-            sets = itertools.combinations(range(len(vectors)), size(len(vectors), n_byzantine))
-            chosen = best(sets, key=lambda s: measure(squares[np.ix_(s, s)]))
-            return np.asarray(join(np.asarray(vectors)[list(chosen)], axis=0))
+        def found(values: Any, *, n_byzantine: int) -> float:
+            line = order(np.asarray(values, dtype=float))
+            many = size(len(line), n_byzantine)
+            runs = [line[at : at + many] for at in range(len(line) - many + 1)]
+            return float(join(min(runs, key=width)))
 
         return found
 
-    def around_the_mean(vectors: Any, *, n_byzantine: int) -> Array:
-        rows = np.asarray(vectors)
-        far = np.linalg.norm(rows - rows.mean(axis=0), axis=1).argsort(kind="stable")
-        return np.asarray(rows[far[: len(rows) - n_byzantine]].mean(axis=0))
+    def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+        yield {"values": np.array([5.0, 0.0, 2.0]), "n_byzantine": 1}
+        yield {"values": np.array([1.0, 9.0, 1.5, 2.5, 8.0]), "n_byzantine": 2}
+        for n in (6, 7, 8, 9, 11, 40, 400):
+            values = rng.normal(size=n)
+            f = int(rng.integers(1, (n - 1) // 2 + 1))
+            values[:f] = rng.uniform(1.5, 3.0, size=f)
+            yield {"values": rng.permutation(values), "n_byzantine": f}
+
+    def nearest(center: Callable[..., Any]) -> Callable[..., float]:
+        def found(values: Any, *, n_byzantine: int) -> float:
+            line = np.asarray(values, dtype=float)
+            return float(line[abs(line - center(line)).argsort(kind="stable")[: len(line) - n_byzantine]].mean())
+
+        return found
 
     checks.function(
         answer,
-        reference=aggregation.mda,
-        inputs=lambda rng: _crowds(rng, n=(5, 11), slope=2, spare=1),
-        name="mda",
+        reference=run(),
+        inputs=inputs,
+        name="mda_line",
         mistakes=[
-            Mistake(around_the_mean, "it keeps the rows nearest to the mean, and the liars move that mean."),
-            Mistake(choose(lambda squares: float(squares.sum())), "it adds up all distances. The largest one counts."),
-            Mistake(choose(size=lambda n, f: n - f - 1), "its sets have n - f - 1 rows, one too few."),
-            Mistake(choose(best=max), "it takes the set of largest diameter."),
-            Mistake(choose(join=np.sum), "it adds up the rows of the set. MDA averages them."),
-            Mistake(choose(join=np.median), "it takes the median of the set. MDA averages it."),
-            Mistake(lambda vectors, *, n_byzantine: np.asarray(vectors).mean(axis=0), "it is the mean of all rows."),
+            Mistake(run(order=lambda line: line), "it takes neighbours in the list. Sort the numbers first."),
+            Mistake(nearest(np.mean), "it keeps the numbers nearest to the mean, and the liars move that mean."),
+            Mistake(
+                nearest(np.median), "it keeps the numbers nearest to the median. The tightest run may lie elsewhere."
+            ),
+            Mistake(
+                lambda values, *, n_byzantine: float(np.sort(values)[n_byzantine : len(values) - n_byzantine].mean()),
+                "this is the trimmed mean: it drops f values at either end.",
+            ),
+            Mistake(run(lambda n, f: n - f - 1), "its runs have n - f - 1 values, one too few."),
+            Mistake(run(lambda n, f: n - f + 1), "its runs have n - f + 1 values, one too many."),
+            Mistake(run(width=lambda some: -np.ptp(some)), "it takes the widest run."),
+            Mistake(run(width=np.var), "it takes the run of least variance. The largest distance counts."),
+            Mistake(run(join=np.median), "it takes the median of the run. MDA averages it."),
+            Mistake(
+                run(join=lambda some: (some[0] + some[-1]) / 2), "it takes the middle of the run. MDA averages it."
+            ),
         ],
-        hint="Try all sets of n - f rows; of those with equal diameter the first counts.",
+        hint="The largest distance in a run is that of its ends; try each start.",
     )
 
 
@@ -371,115 +385,123 @@ def check_refuted(answer: Any) -> None:
     )
 
 
-def check_batch_variance(answer: Any) -> None:
-    """The variance of the mean of a batch that is drawn without replacement."""
+def check_pair_distance(answer: Any) -> None:
+    """The mean squared distance of what two honest workers send."""
 
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-        yield {"gradients": np.array([[1.0], [-1.0]]), "m": 1}
-        yield {"gradients": np.array([[0.0, 3.0], [3.0, 0.0], [0.0, 0.0]]), "m": 2}
-        yield {"gradients": np.array([[2.0, 0.0], [0.0, 1.0], [4.0, 4.0], [1.0, 1.0]]), "m": 4}
+        yield {"gradients": np.array([[1.0], [-1.0]]), "m": 1, "s": 0.5}
+        yield {"gradients": np.array([[0.0, 3.0], [3.0, 0.0], [0.0, 0.0]]), "m": 2, "s": 0.0}
+        yield {"gradients": np.array([[2.0, 0.0], [0.0, 1.0], [4.0, 4.0], [1.0, 1.0]]), "m": 4, "s": 2.0}
         for _ in range(7):
             records = int(rng.integers(2, 8))
-            yield {"gradients": rng.normal(size=(records, 3)), "m": int(rng.integers(1, records + 1))}
+            m, s = int(rng.integers(1, records + 1)), float(rng.uniform(0.1, 2))
+            yield {"gradients": rng.normal(size=(records, 3)), "m": m, "s": s}
 
-    def reference(gradients: Array, *, m: int) -> float:
-        """Over all batches."""
+    def reference(gradients: Array, *, m: int, s: float) -> float:
+        """Over all pairs of batches."""
         rows = np.asarray(gradients)
         means = np.array([rows[list(batch)].mean(axis=0) for batch in itertools.combinations(range(len(rows)), m)])
-        return float(((means - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+        return float(aggregation.squared_distances(means).mean() + 2 * rows.shape[1] * s * s)
 
-    def variance(
+    def of_all(rows: Array) -> float:
+        return float(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+
+    def distance(
         factor: Callable[[int, int], float] = lambda N, m: (N - m) / (m * (N - 1)),
-        of: Callable[[Array], float] = lambda rows: float(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean()),
+        of: Callable[[Array], float] = of_all,
+        noise: Callable[[float, int], float] = lambda s, d: d * s**2,
+        times: float = 2.0,
     ) -> Callable[..., float]:
-        return lambda gradients, *, m: factor(len(gradients), m) * of(np.asarray(gradients))
+        """With another variance of a batch or of a record, another noise, for other than two workers."""
 
-    def unbiased(rows: Array) -> float:
-        return float(rows.var(axis=0, ddof=1).sum())
+        def found(gradients: Any, *, m: int, s: float) -> float:
+            rows: Array = np.asarray(gradients)
+            return times * (factor(len(rows), m) * of(rows) + noise(s, int(rows.shape[1])))
+
+        return found
 
     checks.function(
         answer,
         reference=reference,
         inputs=inputs,
-        name="batch_variance",
+        name="pair_distance",
         rel=1e-9,
         mistakes=[
+            Mistake(distance(times=1.0), "this is the variance of one worker's vector. Two of them differ by both."),
+            Mistake(distance(noise=lambda s, d: s**2), "each of the d coordinates gets noise: that adds up to d s²."),
+            Mistake(distance(noise=lambda s, d: d * s**2 / 2), "the noise of both workers counts."),
+            Mistake(distance(noise=lambda s, d: d * s), "s is a standard deviation: its square adds up."),
+            Mistake(distance(noise=lambda s, d: 0.0), "it forgets the noise."),
+            Mistake(distance(lambda N, m: 0.0), "the two draw batches of their own, so that their means differ, too."),
             Mistake(
-                variance(lambda N, m: 1.0),
-                "this is the variance of one record's gradient, the bound of Lemma 3. A mean of m varies less.",
-            ),
-            Mistake(variance(lambda N, m: 1 / m), "this is right with replacement. At m = N the batch is all records."),
-            Mistake(
-                variance(lambda N, m: (N - m) / (m * N)),
-                "one record less: two different records of a finite set are negatively correlated, which makes N - 1.",
-            ),
-            Mistake(
-                variance(of=unbiased),
-                "the variance of a record is over all N records, the average of the squares, not over N - 1.",
+                distance(lambda N, m: 1.0),
+                "it takes the variance of one record's gradient, the bound of Lemma 3. A mean of m varies less.",
             ),
             Mistake(
-                variance(of=lambda rows: float((rows**2).sum(axis=1).mean())),
+                distance(lambda N, m: 1 / m), "this is right with replacement. At m = N both batches are all records."
+            ),
+            Mistake(
+                distance(lambda N, m: (N - m) / (m * N)),
+                "two different records of a finite set are negatively correlated, which makes N - 1 of one N.",
+            ),
+            Mistake(
+                distance(of=lambda rows: float((rows**2).sum(axis=1).mean())),
                 "it takes squared lengths. The deviations from the mean of all records count.",
             ),
-            Mistake(
-                variance(of=lambda rows: float(((rows - rows.mean(axis=0)) ** 2).mean())),
-                "it averages over the coordinates. The variance of a vector is the sum over them.",
-            ),
-            Mistake(
-                lambda gradients, *, m: math.sqrt(variance()(gradients, m=m)),
-                "this is its root, a standard deviation.",
-            ),
+            Mistake(lambda gradients, *, m, s: math.sqrt(distance()(gradients, m=m, s=s)), "this is its root."),
         ],
-        hint="At m = N it is 0, at m = 1 the variance of a record; between, try all batches of a small case.",
+        hint="Noise and batches are independent: the variances of two batches and of two noises add up.",
     )
 
 
-def check_krum_threshold(answer: Any) -> None:
-    """Up to which z Krum picks a liar in noise."""
+def check_liar_limit(answer: Any) -> None:
+    """Up to which z a Krum with any number of neighbours picks a liar in noise."""
 
     def z(
-        liar: Callable[[int, int], float] = lambda n, f: n - 2 * f - 1,
-        honest: Callable[[int, int], float] = lambda n, f: n - f - 2,
-        own: Callable[[int, int], float] = lambda n, f: 1 / (n - f),
+        liar: Callable[[int, int], float] = lambda k, f: k - f + 1,
+        honest: Callable[[int, int], float] = lambda k, f: k,
+        own: Callable[[int], float] = lambda h: 1 / h,
         root: Callable[[float], float] = lambda x: math.sqrt(max(0.0, x)),
+        k_of: Callable[[int, int, int], int] = lambda n, f, k: k,
     ) -> Callable[..., float]:
         """Where the liar's score, of so many distances, equals the honest one's."""
-        return lambda n, *, n_byzantine: root(
-            2 * honest(n, n_byzantine) / max(1, liar(n, n_byzantine)) - 1 + own(n, n_byzantine)
-        )
+
+        def found(n: int, *, n_byzantine: int, neighbours: int) -> float:
+            f, k = n_byzantine, k_of(n, n_byzantine, neighbours)
+            return root(2 * honest(k, f) / max(1, liar(k, f)) - 1 + own(n - f))
+
+        return found
 
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-        for n, f in ((15, 3), (15, 6), (7, 2), (5, 1), (50, 10), (23, 4), (100, 40)):
-            yield {"n": n, "n_byzantine": f}
+        for n, f, k in ((15, 3, 11), (15, 3, 10), (15, 6, 8), (7, 2, 4), (5, 1, 2), (50, 10, 20), (23, 4, 7)):
+            yield {"n": n, "n_byzantine": f, "neighbours": k}
 
     checks.function(
         answer,
-        reference=lambda n, *, n_byzantine: theory.krum_threshold(n=n, n_byzantine=n_byzantine),
+        reference=z(),
         inputs=inputs,
-        name="krum_threshold",
+        name="liar_limit",
         mistakes=[
             Mistake(z(root=float), "this is z², and z is asked for."),
             Mistake(
-                z(own=lambda n, f: 0.0),
+                z(k_of=lambda n, f, k: n - f - 2), "this is the limit for n - f - 2 neighbours. Their number is given."
+            ),
+            Mistake(
+                z(own=lambda h: 0.0),
                 "the liars' mean contains g_i itself: the difference has variance 1 - 1/h, not 1.",
             ),
+            Mistake(z(own=lambda h: 2 / h), "1/h has the other sign: the mean lies nearer to its own members."),
+            Mistake(z(liar=lambda k, f: k), "f - 1 of a liar's neighbours are the other liars, at distance 0."),
             Mistake(
-                z(own=lambda n, f: 2 / (n - f)), "1/h has the other sign: the mean lies nearer to its own members."
-            ),
-            Mistake(
-                z(liar=lambda n, f: n - f - 2),
-                "f - 1 of a liar's nearest others are the other liars, at distance 0.",
-            ),
-            Mistake(
-                z(liar=lambda n, f: n - 2 * f - 2),
+                z(liar=lambda k, f: k - f),
                 "a liar has f - 1 other liars beside it, not f: it is none of its own neighbours.",
             ),
             Mistake(
-                z(honest=lambda n, f: n - f - 1),
-                "Krum adds up n - f - 2 distances of an honest vector.",
+                z(honest=lambda k, f: k - f),
+                "near the limit a liar is farther from an honest vector than the honest ones: it is no neighbour.",
             ),
         ],
-        hint="Set the two scores equal and solve for z: n - 2f - 1 distances of a liar, n - f - 2 of an honest vector.",
+        hint="Set the two scores equal and solve for z: k distances of an honest vector, fewer of a liar.",
     )
 
 

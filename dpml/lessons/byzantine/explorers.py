@@ -166,7 +166,10 @@ def distances_under_noise() -> Explorer:
             Switch("liars", "liars", {"3": "3 of 15", "6": "6 of 15"}, "3", "How many workers send that vector."),
         ],
         x=[Axis("distance / √d", 0.0, 3.2), Axis("worker", 0.0, WORKERS + 1.0)],
-        y=[Axis("share of the pairs", 0.0, 1.3, ticks=[0.0, 0.5, 1.0]), Axis("Krum's score / that of the honest", 0.0, 3.2)],
+        y=[
+            Axis("share of the pairs", 0.0, 1.3, ticks=[0.0, 0.5, 1.0]),
+            Axis("Krum's score / that of the honest", 0.0, 3.2),
+        ],
     )
 
 
