@@ -5,7 +5,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-ROOMS = ("accounting", "audit", "mechanisms", "pate", "ptr", "lessons/test_all_explorers", "lessons/test_every_mistake")
+ROOMS = (
+    "accounting",
+    "audit",
+    "certified",
+    "mechanisms",
+    "pate",
+    "ptr",
+    "lessons/test_all_explorers",
+    "lessons/test_every_mistake",
+)
 NUMERIC = tuple(f"tests/{room}" for room in ROOMS)
 
 

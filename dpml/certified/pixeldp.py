@@ -176,7 +176,7 @@ def condition(lower: ArrayLike, *, upper: ArrayLike, epsilon: float, delta: floa
     p, u = _pair(lower, upper)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.probability("delta", delta)
-    with np.errstate(divide="ignore"):  # in logarithms, so that nothing overflows
+    with np.errstate(divide="ignore", under="ignore"):  # in logarithms, so that nothing overflows
         scores = np.logaddexp(2.0 * epsilon + np.log(u), np.logaddexp(0.0, epsilon) + np.log(delta))
         return np.asarray(np.log(p) > scores)[()]
 

@@ -93,6 +93,31 @@ def test_the_printed_size_is_broken_and_the_harmonic_one_holds():
         assert best == pytest.approx(true, rel=1e-12) and best <= true
 
 
+def test_no_product_of_two_noisy_scores_changes_within_the_harmonic_size():
+    """Random classifiers of one number, each class a union of intervals, whose worst shift is found by trying all."""
+    rng = np.random.default_rng(0)
+    shifts = np.linspace(-8.0, 8.0, 4001)
+    broken, closest = 0, math.inf
+    for _ in range(400):
+        scales, chances = rng.uniform(0.3, 2.0, 2), []
+        for scale in scales:
+            ends = np.sort(rng.normal(0.0, 3.0, 2 * rng.integers(1, 4)))[:, None] - shifts  # class 1 between them
+            below = np.where(ends < 0.0, 0.5 * np.exp(-np.abs(ends) / scale), 1.0 - 0.5 * np.exp(-np.abs(ends) / scale))
+            chances.append((below[1::2] - below[::2]).sum(axis=0))
+        first, second = chances[0] * chances[1], (1.0 - chances[0]) * (1.0 - chances[1])
+        leads = first - second if first[2000] > second[2000] else second - first
+        kappa, phi = scales * pixeldp.largest_epsilon(
+            max(first[2000], second[2000]), upper=min(first[2000], second[2000]), delta=0.0
+        )
+        flip = np.abs(shifts[leads < 0.0]).min(initial=math.inf)
+        sound = budget.sound_size(kappa=kappa, phi=phi)
+        assert sound < flip
+        broken += budget.printed_size(kappa=kappa, phi=phi) > flip
+        closest = min(closest, flip / sound)
+    assert broken > 100, "the printed size is exceeded by many of them"
+    assert closest < 1.5, "and some come near the harmonic one"
+
+
 def test_units_compared_with_the_attack_size_are_broken():
     """0.3 units of mu = 0.2 on a pixel in Laplace noise: they exceed 0.2, but a perturbation of 0.2 flips the label."""
     mu, scale, units = 0.2, 1.0, 0.3

@@ -3,26 +3,25 @@ r"""Attacks on StoBatch as printed: what its released values give away, exactly.
 Algorithm 1 draws $\chi_1, \chi_2, \chi_3$ once. Each example i is released as $\bar x_i = x_i + c$ with one
 $c = \chi_1/m$ for all, the hidden units as $\bar h_i = \theta_1^T \bar x_i + e$ with one $e = 2\chi_2/m$.
 
-1. **Differences carry no noise**: $\bar x_i - \bar x_j = x_i - x_j$. One known image gives all others
-   (`from_known_image`). If every pixel is background somewhere, nothing need be known: the smallest value of a pixel
-   over the examples is background plus c (`from_background`). For two datasets with different differences the released
-   values lie in two disjoint sets, so no epsilon holds with any $\delta < 1$.
+**Item 1: differences carry no noise.** $\bar x_i - \bar x_j = x_i - x_j$. One known image gives all others
+(`from_known_image`). If every pixel is background somewhere, nothing need be known: the smallest value of a pixel over
+the examples is background plus c (`from_background`). For two datasets with different differences the released values
+lie in two disjoint sets, so no epsilon holds with any $\delta < 1$.
 
-2. **The gradient of the encoder** on a batch, $G = \sum_i (\tfrac12 - \bar x_i) \bar h_i^T$, shows almost as much when
-   h is not clipped. With $\bar x_i = u_i$ and their mean $\bar u$,
+**Item 2: the gradient of the encoder** on a batch, $G = \sum_i (\tfrac12 - \bar x_i) \bar h_i^T$, shows almost as much
+when h is not clipped. With $\bar x_i = u_i$, their mean $\bar u$ and the covariance of the m true images,
 
-   .. math::
+.. math::
 
-       G + m\,\mathrm{Cov}(X)\,\theta_1 = m\,(\tfrac12 - \bar u)(\theta_1^T \bar u + e)^T ,
+    G + m\,\mathrm{Cov}(X)\,\theta_1 = m\,(\tfrac12 - \bar u)(\theta_1^T \bar u + e)^T ,
 
-   a matrix of rank one: the noise hides one rank only. Proof:
-   $\sum_i u_i u_i^T = m\,\mathrm{Cov} + m\,\bar u \bar u^T$, and the covariance does not see c. So the true
-   data leave one singular value, other data in general more (`rank_test`). Two limits: with h clipped the identity
-   fails, and a neighbour with the same covariance is not told apart.
+a matrix of rank one: the noise hides one rank only. Proof:
+$\sum_i u_i u_i^T = m\,\mathrm{Cov}(X) + m\,\bar u \bar u^T$, since the covariance does not see c. So the true data
+leave one singular value, other data in general more (`rank_test`). Two limits: with h clipped the identity fails, and a
+neighbour with the same covariance is not told apart.
 
-3. **The label coefficients** $\sum_i h_{\pi i}^{(t)} y_i^T + \chi_3/m$ are released at each step with the same
-   $\chi_3$ while $h_\pi$ changes. Their differences are linear in the labels and carry no noise
-   (`labels_over_steps`).
+**Item 3: the label coefficients** $\sum_i h_{\pi i}^{(t)} y_i^T + \chi_3/m$ are released at each step with the same
+$\chi_3$ while $h_\pi$ changes. Their differences are linear in the labels and carry no noise (`labels_over_steps`).
 
 Shapes: m examples of d numbers, theta of shape [d, beta].
 """
