@@ -58,11 +58,11 @@ def cell_19(says, exact, direct, alone):
     assert (direct.epsilon, alone) == pytest.approx((4.9215, 3.9212502529), abs=1e-4)
     figure = explorers.two_cases()
     title = figure.frame().title
-    assert "case 2" in title and "ε = 4.79" in title
+    assert "close pair" in title and "ε = 4.79" in title
     says({"4.79": exact.epsilon})
     large, middle = (figure.frame(sigma=1.1, tau=tau, delta0="large").title for tau in (0.1, 0.5))
-    assert "case 1" in large and "above 12" in large
-    assert "case 1" in middle and "ε = 6.69" in middle
+    assert "troubled pair" in large and "above 12" in large
+    assert "troubled pair" in middle and "ε = 6.69" in middle
 
 
 def cell_22(comparison):

@@ -1,4 +1,4 @@
-r"""The checks of the exercises of chapter 10, Propose-test-release.
+r"""The checks of the questions and exercises of chapter 10, Propose-test-release.
 
 Neighbours: add/remove.
 """
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml import mechanisms, numerics
 from dpml.accounting import pld, rdp
 from dpml.classroom import checks, laws, verdict
 from dpml.classroom.calls import takes
@@ -22,6 +21,22 @@ from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
 from dpml.ptr import privacy, renyi, theorems, trimmed_sum
 from dpml.ptr.propose_test_release import threshold
+
+
+def check_barrier(answer: Any) -> None:
+    """The threshold that Laplace noise of scale 1 exceeds with probability 1e-8."""
+    checks.number(
+        answer,
+        name="barrier",
+        expected=threshold(scale=1.0, delta0=1e-8),
+        rel=2e-4,
+        mistakes=[
+            Mistake(math.log(1e8), "this counts both sides: the noise passes above only, half of the time."),
+            Mistake(math.log(2e8), "half of the noise is below 0. That makes it rarer above, so B is smaller."),
+            Mistake(math.log10(0.5e8), "the logarithm is the natural one."),
+        ],
+        hint="For x above 0 the noise exceeds x with probability e^(-x) / 2.",
+    )
 
 
 def check_laplace_rdp(answer: Any) -> None:
@@ -117,14 +132,14 @@ def check_ptr_rdp(answer: Any) -> None:
             ),
             Mistake(
                 larger(case_1, lambda order, *, scale, **_: float(rdp.laplace(order, scale=scale))),
-                "case 2 has no Gaussian part. Margin and answer are both released.",
+                "the close pair has no Gaussian part. Margin and answer are both released.",
             ),
-            Mistake(case_1, "this is case 1 alone: case 2, or the Laplace part of it, is missing."),
+            Mistake(case_1, "this is the troubled pair alone: the close one, or its Laplace part, is missing."),
             Mistake(
                 lambda order, **given: case_1(order, **given) + case_2(order, **given),
                 "the two cases are added. A pair of neighbours is in one of them: take the larger.",
             ),
-            Mistake(averaged, "case 1 averages the divergences. What is averaged over the public coin is the moment."),
+            Mistake(averaged, "this averages divergences over the public coin. What is averaged is the moment."),
             Mistake(
                 mixed(lambda *, sigma, **_: sigma**2, lambda *, sigma, tau, **_: sigma**2 * tau),
                 "sigma tau is the noise of the passed test, so its square is sigma^2 tau^2.",
@@ -135,7 +150,7 @@ def check_ptr_rdp(answer: Any) -> None:
             ),
             Mistake(
                 larger(case_1, lambda order, *, sigma, tau, scale, **_: case_2(order, sigma=sigma * tau, scale=scale)),
-                "case 2 has the noise of the failed test, sigma. That of sigma tau is for case 1.",
+                "a close pair has the noise sigma, in units of its move. That of sigma tau is for trouble.",
             ),
             Mistake(
                 lambda order, **given: (order - 1) * right(order, **given),
@@ -143,11 +158,11 @@ def check_ptr_rdp(answer: Any) -> None:
             ),
             Mistake(
                 larger(lambda order, **given: (order - 1) * case_1(order, **given), case_2),
-                "case 1 is a log-moment. Divide it by order - 1.",
+                "the troubled pair has its log-moment here. Divide it by order - 1.",
             ),
-            Mistake(case_2, "this is case 2 alone: case 1, or its rare branch with noise sigma tau, is missing."),
+            Mistake(case_2, "this is the close pair alone: the troubled one, or its rare branch, is missing."),
         ],
-        hint="It is the larger of case 1, a mixture of two moments, and case 2, a sum of two divergences.",
+        hint="It is the larger of a mixture of two moments, in trouble, and a sum of two divergences, close.",
     )
 
 
@@ -232,49 +247,6 @@ DELTA = 1e-5
 MNIST = {"q": 256 / 60_000, "sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
 
 
-@cache
-def _unsound_below(form: str) -> float:
-    """Where the exact epsilon of Gaussian noise and a formula for it cross: the noise below which the formula lies."""
-    width = math.sqrt(2.0 * math.log((1.0 if form == "no 1.25" else 1.25) / DELTA))
-
-    def excess(sigma: float) -> float:
-        claimed = width * sigma if form == "printed" else width / sigma
-        return mechanisms.gaussian_epsilon(sigma=sigma, delta=DELTA) - claimed
-
-    return numerics.crossing(excess, low=0.2, high=2.0)
-
-
-def check_unsound_below(answer: Any) -> None:
-    """The noise multiplier below which the classic Gaussian formula promises too much, at delta = 1e-5."""
-    checks.number(
-        answer,
-        name="unsound_below",
-        expected=_unsound_below("classic"),
-        rel=2e-4,
-        mistakes=[
-            Mistake(_unsound_below("printed"), "this is the crossing of sigma sqrt(2 log(1.25/delta)), as printed."),
-            Mistake(
-                math.sqrt(2.0 * math.log(1.25 / DELTA)),
-                "this is where the classic formula gives epsilon = 1. It is proved below that epsilon only, but it is "
-                "not false at once beyond.",
-            ),
-            Mistake(_unsound_below("no 1.25"), "this is the crossing without 1.25 in the logarithm."),
-            *(
-                Mistake(epsilon, "this is an epsilon at sigma = 1.1. A noise multiplier is asked.")
-                for epsilon in (
-                    mechanisms.gaussian_epsilon(sigma=1.1, delta=DELTA),
-                    math.sqrt(2.0 * math.log(1.25 / DELTA)) / 1.1,
-                )
-            ),
-            Mistake(
-                math.sqrt(2.0 * math.log(1.25 / DELTA)) / _unsound_below("classic"),
-                "this is the epsilon at which the two meet. The noise multiplier there is asked.",
-            ),
-        ],
-        hint="At this noise multiplier the formula and mechanisms.gaussian_epsilon agree.",
-    )
-
-
 def check_first_false_order(answer: Any) -> None:
     """The first whole order at which the formula of Theorem 4.4 is below the exact divergence, MNIST setting."""
     checks.choice(
@@ -304,21 +276,21 @@ def check_first_false_order(answer: Any) -> None:
 
 
 @cache
-def _run(kind: str) -> float:
-    run = {**MNIST, "steps": 3500, "delta": DELTA}
+def _run(kind: str, steps: int = 3500) -> float:
+    run = {**MNIST, "steps": steps, "delta": DELTA}
     case_2 = {name: value for name, value in run.items() if name != "tau"}
     if kind == "moved":
         return renyi.epsilon_by_rdp_branch_in_delta(**case_2).epsilon  # type: ignore[arg-type]
     if kind in ("classic", "undivided"):
         orders = np.arange(2.0, 41.0)
         given = {name: value for name, value in MNIST.items() if name != "q"}
-        rdp_run = 3500 * np.asarray(renyi.exact_cases(orders, q=MNIST["q"], **given).case_2)
-        left = DELTA - 3500 * MNIST["q"] * MNIST["delta0"]
+        rdp_run = steps * np.asarray(renyi.exact_cases(orders, q=MNIST["q"], **given).case_2)
+        left = DELTA - steps * MNIST["q"] * MNIST["delta0"]
         if kind == "undivided":
             return float(np.min(rdp.conversion_improved(orders, rdp=rdp_run * (orders - 1), delta=left)))
         return float(np.min(rdp.conversion_classic(orders, rdp=rdp_run, delta=left)))
     if kind == "gaussian":
-        return rdp.epsilon(q=MNIST["q"], sigma=MNIST["sigma"], steps=3500, delta=DELTA).epsilon
+        return rdp.epsilon(q=MNIST["q"], sigma=MNIST["sigma"], steps=steps, delta=DELTA).epsilon
     if kind == "renyi":
         return renyi.epsilon_by_rdp(**run).epsilon  # type: ignore[arg-type]
     if kind == "matched":
@@ -327,36 +299,36 @@ def _run(kind: str) -> float:
 
 
 def check_epsilon_moved(answer: Any) -> None:
-    """Epsilon of 3500 steps by the Rényi curve of case 2, the rare branch paid in delta; real or whole orders."""
+    """Epsilon of 3000 steps by the Rényi curve of the close pair, the rare branch paid in delta; any orders."""
     checks.number(
         answer,
         name="epsilon_moved",
-        expected=_run("moved"),
+        expected=_run("moved", 3000),
         rel=0.003,
         mistakes=[
             Mistake(
-                _run("classic"),
+                _run("classic", 3000),
                 "this is what the older conversion, rdp + log(1/delta)/(order - 1), gives. Use the improved one.",
             ),
             Mistake(
-                lambda a: abs(a - _run("renyi")) < 0.045,
-                "this is the curve of both cases. The rare branch should be in delta, and not in the moments.",
-                example=_run("renyi"),
+                lambda a: abs(a - _run("renyi", 3000)) < 0.045,
+                "this is the curve of both pairs. The rare branch should be in delta, and not in the moments.",
+                example=_run("renyi", 3000),
             ),
             Mistake(
-                _run("gaussian"),
-                "this is the Gaussian noise alone. Case 2 is the margin's Laplace noise and the Gaussian together.",
+                _run("gaussian", 3000),
+                "this is the Gaussian noise alone. A close pair has the Laplace noise of the margin, too.",
             ),
             Mistake(
-                _run("undivided"),
+                _run("undivided", 3000),
                 "these are log-moments. Divide each by order - 1 before the conversion.",
             ),
             Mistake(
-                _run("exact"),
+                _run("exact", 3000),
                 "this is the loss distribution's epsilon. A bound by Rényi divergences is asked here.",
             ),
         ],
-        hint="Take 3500 times the divergence of case 2 on a sample, and convert at delta less 3500 q delta0.",
+        hint="Take 3000 times the divergence of a close pair on a sample, and convert at delta less 3000 q delta0.",
     )
 
 
@@ -393,11 +365,11 @@ def check_matched_sigma(answer: Any) -> None:
             ),
             Mistake(
                 lambda a: any(math.isclose(spent(a), _run(kind), rel_tol=0.01) for kind in ("moved", "renyi")),
-                "this matches a bound by Rényi divergences, as in item 10. privacy.epsilon is sharper.",
+                "this matches a bound by Rényi divergences. privacy.epsilon is sharper.",
                 example=0.7634,
             ),
         ],
-        hint="With it, pld.epsilon for q = 256/60000 and 3500 steps is privacy.epsilon of the item's setting.",
+        hint="With it, pld.epsilon for q = 256/60000 and 3500 steps is privacy.epsilon of the setting.",
     )
 
 

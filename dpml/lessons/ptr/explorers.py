@@ -25,7 +25,7 @@ DELTA, DELTA0 = 1e-5, 1e-8
 def two_cases() -> Explorer:
     """The privacy loss of one release in each of the two cases, and the delta that each needs at every epsilon.
 
-    Case 1: both local sensitivities exceed tau. Case 2: one of them does not.
+    In trouble (`case_1`): both local sensitivities exceed tau. Close (`case_2`): one of them does not.
     """
     grid, most = np.linspace(0.0, 12.0, 25), 12.0
     losses = np.linspace(-6.0, 14.0, 61)
@@ -71,23 +71,23 @@ def two_cases() -> Explorer:
         two = np.array([delta_2(sigma, float(e)) for e in grid])
         density = (1.0 - rare) * gaussian_loss(losses, sigma) + rare * gaussian_loss(losses, sigma * tau)
         ends = epsilon_1(sigma, tau, rare), epsilon_2(sigma)
-        worse = "case 2, the noisy margin," if ends[1] >= ends[0] else "case 1, the test that passes by accident,"
+        worse = "the close pair" if ends[1] >= ends[0] else "the troubled pair, which passes by accident,"
         meeting = _meeting(grid, one, two)
-        crosses = f"from ε ≈ {meeting:.2g} on case 1 is the worse" if meeting < most else "case 1 is never the worse"
+        crosses = f"from ε ≈ {meeting:.2g} on trouble is worse" if meeting < most else "trouble is never worse"
         epsilon = max(ends)
         decides = f"{worse} decides: ε = {epsilon:.2f}" if epsilon < most else f"{worse} decides: ε is above 12"
         told = [f"about {end:.2f}" if end < most else "above 12" for end in ends]
         return Frame(
             title=f"At δ = 10⁻⁵ {decides}; {crosses}.",
             readout=f"σ = {sigma:g}, τ = {tau:g}, b = 1, δ₀ = {power_of_ten(round(math.log10(rare)))}: ε(10⁻⁵) is "
-            f"{told[0]} in case 1 and {told[1]} in case 2",
+            f"{told[0]} in trouble and {told[1]} if close",
             marks=[
-                Line(losses, _seen(density), "D", Text("case 1", 13.8, 0.1)),
-                Line(losses, density_2(sigma), "D'", Text("case 2", 13.8, 2e-3)),
+                Line(losses, _seen(density), "D", Text("trouble", 13.8, 0.1)),
+                Line(losses, density_2(sigma), "D'", Text("close", 13.8, 2e-3)),
             ],
             beside=[
-                Line(grid, _seen(one), "D", Text("case 1", 11.9, 0.1)),
-                Line(grid, _seen(two), "D'", Text("case 2", 11.9, 2e-3)),
+                Line(grid, _seen(one), "D", Text("trouble", 11.9, 0.1)),
+                Line(grid, _seen(two), "D'", Text("close", 11.9, 2e-3)),
                 Rule("muted", y=DELTA, label=Text("δ = 10⁻⁵", 11.9, 3e-5)),
                 Points([min(epsilon, most)], [DELTA], "measured"),
             ],
@@ -114,7 +114,7 @@ def _seen(values: NDArray[np.float64]) -> list[float]:
 
 
 def _meeting(grid: NDArray[np.float64], one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
-    """The first epsilon at which case 1 is the worse, between grid points in logarithms; the last if there is none."""
+    """The first epsilon at which trouble is the worse, between grid points in logarithms; the last if there is none."""
     gap = np.log(np.maximum(two, 1e-300)) - np.log(np.maximum(one, 1e-300))
     after = np.flatnonzero((gap < 0.0) & (one > 1e-30))
     i = int(after[0]) if after.size else len(grid) - 1
