@@ -248,11 +248,22 @@ def _write(path: Path, text: str) -> None:
 
 
 def _student_files(source_folder: Path, target_folder: Path) -> dict[Path, str]:
-    files = {}
-    for path in _notebooks(source_folder):
-        student = make_student_version(_read(path), name=path.name)
-        files[target_folder / path.name] = json.dumps(student, indent=1, ensure_ascii=False) + "\n"
-    return files
+    paths = _notebooks(source_folder)
+    return {target_folder / path.name: _json(make_student_version(_read(path), name=path.name)) for path in paths}
+
+
+def _chapter(notebook: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+    student = make_student_version(notebook, name=name)
+    for cell, given in zip(student["cells"], notebook["cells"], strict=True):
+        if _source(cell) == _source(given):
+            cell["metadata"] = copy.deepcopy(given.get("metadata", {}))
+        if _source(cell)[0].startswith("items.check_"):
+            cell["metadata"].setdefault("tags", []).append("raises-exception")
+    return student
+
+
+def _json(notebook: Mapping[str, Any]) -> str:
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
 def release(source_folder: str | Path, target_folder: str | Path) -> list[tuple[Path, Status]]:
@@ -271,10 +282,11 @@ def release(source_folder: str | Path, target_folder: str | Path) -> list[tuple[
 
 
 def release_course(root: str | Path, target: str | Path) -> list[tuple[Path, Status]]:
-    """Write a student's folder: the chapters, the student versions of their exercises, and a README.md.
+    """Write a student's folder: the student versions of the chapters and of their exercises, and a README.md.
 
-    `root` is the folder that holds ``notebooks/``. Chapters are copied as they are. Nothing that is there
-    already is overwritten, and nothing is written unless every notebook passes.
+    `root` is the folder that holds ``notebooks/``. A chapter keeps all but the solutions of its questions, and a
+    question without an answer does not stop "Run all". Nothing that is there already is overwritten, and nothing is
+    written unless every notebook passes.
 
     Raises:
         ValueError: as release does.
@@ -283,8 +295,6 @@ def release_course(root: str | Path, target: str | Path) -> list[tuple[Path, Sta
     if notebooks.resolve() == folder.resolve():
         raise ValueError(f"target must differ from the folder of the sources, got {target}")
     files = {folder / "README.md": _README}
-    for path in _notebooks(notebooks):
-        _read(path)
-        files[folder / path.name] = path.read_text(encoding="utf-8-sig")
+    files |= {folder / path.name: _json(_chapter(_read(path), name=path.name)) for path in _notebooks(notebooks)}
     files |= _student_files(notebooks / "exercises", folder / "exercises")
     return _put(files, folder)

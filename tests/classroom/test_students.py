@@ -290,15 +290,19 @@ def test_a_failed_write_leaves_no_part_behind(tmp_path: Path, monkeypatch: pytes
 def test_release_course(tmp_path: Path) -> None:
     root, work = tmp_path / "root", tmp_path / "root" / "work"
     (root / "notebooks" / "exercises").mkdir(parents=True)
-    chapter = json.dumps(notebook(text("chapter"))) + "\n"
+    hidden = {"jupyter": {"source_hidden": True}}
+    cells = ("x = 1", hidden), (FUNCTION, {"tags": ["hide-input"]}), ("items.check_scale(scale)", {})
+    chapter = json.dumps(notebook(*({**code(source), "metadata": metadata} for source, metadata in cells)))
     exercise = notebook(text("exercise"), code(FUNCTION))
     (root / "notebooks" / "01_promise.ipynb").write_text(chapter, encoding="utf-8")
     (root / "notebooks" / "exercises" / "01_promise.ipynb").write_text(json.dumps(exercise), encoding="utf-8")
     report = release_course(root, work)
     names = ["README.md", "01_promise.ipynb", "exercises/01_promise.ipynb"]
     assert report == [(work / name, "written") for name in names]
-    assert (work / "01_promise.ipynb").read_text(encoding="utf-8") == chapter
-    assert "secret" not in (work / "exercises" / "01_promise.ipynb").read_text(encoding="utf-8")
+    copied = json.loads((work / "01_promise.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert [cell["metadata"] for cell in copied] == [hidden, {"tags": []}, {"tags": ["raises-exception"]}]
+    for name in names[1:]:
+        assert "secret" not in (work / name).read_text(encoding="utf-8")
     assert "course.py lab" in (work / "README.md").read_text(encoding="utf-8")
     assert release_course(str(root), str(work)) == [(work / name, "kept") for name in names]
     with pytest.raises(ValueError, match="target must differ"):
