@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpml.byzantine import theory
+from dpml.byzantine import attacks, theory
 from dpml.lessons.byzantine import explorers
 
 
@@ -58,6 +58,9 @@ def cell_29(says):
     figure = explorers.distances_under_noise()
     assert "picks an honest worker" in figure.frame(d=2, z=1.0).title
     assert "picks a liar, and MDA keeps 3 of the 3" in figure.frame(d=30_000, z=1.0).title
+    honest = np.random.default_rng(0).normal(size=(12, 200_000))
+    apart = ((attacks.empire(honest) - honest) ** 2).mean()  # to be 1 - 1/h + z^2
+    says({"0.32": math.sqrt(apart - 1 + 1 / 12)}, within=0.02)
     says({"1.2583": theory.krum_threshold(n=15, n_byzantine=3), "1.0408": theory.mda_threshold(n=15, n_byzantine=3)})
 
 
