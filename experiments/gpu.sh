@@ -7,6 +7,8 @@
 #   bash experiments/gpu.sh ptr_tables                  private and robust SGD, the paper's network on the full sets of
 #                                                       Fashion-MNIST and MNIST (those that `dpml.data` finds);
 #                                                       dpml/datasets/recorded/ptr_tables.json, part gpu; go on by repeating
+#   bash experiments/gpu.sh stobatch                    StoBatch and its baselines on the full Fashion-MNIST;
+#                                                       dpml/datasets/recorded/stobatch.json, part full; go on by repeating
 #   bash experiments/gpu.sh --preset tiny --into FILE   the code of the first on the CPU, in seconds
 # Needs Python with torch, numpy, scipy and tqdm. To set opacus beside it, put its wheel and that of opt_einsum into
 # experiments/wheels (pip download --no-deps opacus opt_einsum); both are pure Python and run from where they lie.
@@ -23,6 +25,7 @@ case "${1:-}" in
 dpsgd) part=(experiments.dpsgd_gpu) ;;
 rates) part=(experiments.ptr_tables --preset rates) ;;
 ptr_tables) part=(experiments.ptr_tables --preset gpu) ;;
+stobatch) part=(experiments.stobatch --preset full) ;;
 *) exec "$python" -m experiments.gpu "$@" ;;
 esac
 shift

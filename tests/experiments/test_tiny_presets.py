@@ -25,6 +25,7 @@ from experiments import (
     pate_fashion,
     processes,
     ptr_tables,
+    stobatch,
 )
 from tests.experiments.claims import m_samp_keeps_its_predictions
 
@@ -37,6 +38,7 @@ RUNS = {
     "m_samp": functools.partial(m_samp.run, "tiny", quiet=True),
     "pate_fashion": functools.partial(pate_fashion.run, "tiny", quiet=True),
     "ptr_tables": functools.partial(ptr_tables.run, "tiny"),
+    "stobatch": functools.partial(stobatch.run, "tiny"),
 }
 AT_ONCE = {"pate_fashion": 6, "dpsgd_or_pate": 2}
 """How many rows an experiment does together, where it is not one."""
@@ -113,12 +115,14 @@ TITLES = {
     "dpsgd_gpu": ["What was run", "Accuracy", "Learning rates tried, CNN"],
     "ptr_tables": ["What each method spends", "Fashion-MNIST, shipped, ε = 10"],
     "gpu": ["Agreement with the CPU", "Clipping", "Time of a step", "A whole step in a run", "Stacked models"],
+    "stobatch": ["digits: accuracy under attack", "digits: certified accuracy"],
 }
 
 
 @pytest.mark.parametrize("name", TITLES)
 def test_the_tables_of_the_page(made, name):
-    module = {"dpsgd_fashion": dpsgd_fashion, "dpsgd_gpu": dpsgd_gpu, "ptr_tables": ptr_tables, "gpu": gpu_tables}[name]
+    modules = {"dpsgd_fashion": dpsgd_fashion, "dpsgd_gpu": dpsgd_gpu, "ptr_tables": ptr_tables, "gpu": gpu_tables}
+    module = {**modules, "stobatch": stobatch}[name]
     content = made(name)[0]
     tables = module.tables({**content, "rows": [row for row in content["rows"] if row.get("part") != "opacus"]})
     assert [title for title, *_ in tables] == TITLES[name]
@@ -203,6 +207,24 @@ def test_ptr_tables_runs_every_method(made):
     assert all(("passed" in row) == row["method"].startswith("TSGD+PTR") for row in rows)
 
 
+def test_stobatch_runs_every_method_and_says_what_holds(made):
+    part = made("stobatch")[0]
+    rows = part["rows"]
+    assert [stobatch.Setting(*(row[f] for f in stobatch.Setting._fields)) for row in rows] == list(
+        stobatch.settings(stobatch.PRESETS["tiny"])
+    )
+    assert {row["method"] for row in rows} == set(stobatch.METHODS)
+    for row in rows:
+        assert (row["claimed"] is not None) == (row["method"] == "StoBatch, as printed")
+        holds = row["method"] == "StoBatch, local" or bool(row["multiplier"])
+        assert (row["spent"] is not None) == holds
+        assert all(len(row["attacked"][name]) == len(stobatch.SIZES) for name in stobatch.ATTACKS)
+        if row["printed"] is not None:
+            assert all(a <= b for a, b in zip(row["certified"], row["printed"], strict=True))
+        for key in ("certified", "printed"):
+            assert row[key] is None or row[key] == sorted(row[key], reverse=True)
+
+
 # ---- the card ----
 
 
@@ -284,8 +306,9 @@ def test_the_page_of_the_card_builds(made, tmp_path, monkeypatch):
         functools.partial(dpsgd_gpu.run, "tiny", device="cpu", seconds=-1.0),
         functools.partial(gpu.measure, "tiny", limit=-1.0),
         functools.partial(ptr_tables.run, "tiny", seconds=-1.0),
+        functools.partial(stobatch.run, "tiny", seconds=-1.0),
     ],
-    ids=["dpsgd_gpu", "gpu", "ptr_tables"],
+    ids=["dpsgd_gpu", "gpu", "ptr_tables", "stobatch"],
 )
 def test_after_its_time_no_row_is_begun(run, tmp_path):
     assert run(into=tmp_path / "results.json")["rows"] == []
@@ -303,8 +326,9 @@ def test_runs_in_several_processes_all_come_back():
         functools.partial(gpu.measure, "gpu", limit=1.0),
         functools.partial(dpsgd_gpu.run, "full", device="cuda"),
         functools.partial(ptr_tables.run, "gpu", device="cuda"),
+        functools.partial(stobatch.run, "full", device="cuda"),
     ],
-    ids=["gpu", "dpsgd_gpu", "ptr_tables"],
+    ids=["gpu", "dpsgd_gpu", "ptr_tables", "stobatch"],
 )
 def test_without_a_gpu_one_sentence_says_so(run, tmp_path):
     into = tmp_path / "results.json"

@@ -8,6 +8,7 @@
 | `model`, `objective`, `training` | the network, its two objectives, and Algorithm 1 with its ensemble of attacks |
 | `inference` | verified inference: labels and certified sizes, by the printed sum and the sound harmonic rule |
 | `central` | the other sound version: DP-SGD on the adversarial objective, certified by smoothing |
+| `baselines` | what the paper compares with: PixelDP, SecureSGD-AGM; and which are left out, and why |
 
 As printed, one noise vector is added to all examples. Then the released values determine every image, whatever the
 budget says: `reconstruction.from_background`. With fresh noise for each example the mechanism is private, at the price

@@ -175,11 +175,11 @@ def predictor(model: nn.Module) -> Callable[[NDArray[Any]], NDArray[np.intp]]:
 
     Source: definition.
     """
-    dtype = next(model.parameters()).dtype
+    given = next(model.parameters())
 
     @torch.no_grad()
     def predict(x: NDArray[Any]) -> NDArray[np.intp]:
-        labels: NDArray[np.intp] = model(torch.from_numpy(x).to(dtype)).argmax(1).numpy()
+        labels: NDArray[np.intp] = model(torch.from_numpy(x).to(given)).argmax(1).cpu().numpy()
         return labels
 
     return predict

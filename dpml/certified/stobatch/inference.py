@@ -211,11 +211,12 @@ def infer(
     draws = arguments.integer("draws", draws, 1)
     one = np.eye(1, network.last.out_features)
     limits(Drawn(one, draws * one, draws), eta=eta)  # refuses what it refuses before anything is drawn
-    drawn = _drawn(network, x, scales, draws, torch.Generator().manual_seed(int(rng.integers(2**62))))
+    generator = torch.Generator(network.theta1.device).manual_seed(int(rng.integers(2**62)))
+    drawn = _drawn(network, x, scales, draws, generator)
     estimates, found = limits(drawn, eta=eta)
     first = pixeldp.leader(found)
     epsilon = pixeldp.largest_epsilon(first.lower, upper=first.upper, delta=0.0)
-    on_input, on_hidden = norm(network.theta1.detach().double().numpy())
+    on_input, on_hidden = norm(network.theta1.detach().double().cpu().numpy())
     kappa, phi = scales.input * epsilon / on_input, scales.hidden * epsilon / on_hidden
     sizes = budget.sound_size(kappa=kappa, phi=phi), budget.printed_size(kappa=kappa, phi=phi)
     return Inferred(estimates.argmax(1), kappa, phi, *sizes)
@@ -223,12 +224,12 @@ def infer(
 
 @torch.no_grad()
 def _drawn(network: Network, x: Tensor, scales: Scales, draws: int, generator: torch.Generator) -> Drawn:
-    flat = x.flatten(1).to(network.theta1.dtype) + network.shift
+    flat = x.flatten(1).to(network.theta1) + network.shift
     plain = flat @ network.theta1
     classes = network.last.out_features
-    means = torch.zeros(len(x), classes, dtype=torch.float64)
+    means = torch.zeros(len(x), classes, dtype=torch.float64, device=flat.device)
     counts = torch.zeros_like(means)
-    for rows in torch.split(torch.arange(len(x)), max(1, AT_ONCE // draws)):
+    for rows in torch.split(torch.arange(len(x), device=flat.device), max(1, AT_ONCE // draws)):
         for start in range(0, draws, AT_ONCE):
             now = min(AT_ONCE, draws - start)
             noisy = _laplace((len(rows), now, flat.shape[1]), scales.input, generator) + flat[rows, None]
@@ -239,7 +240,7 @@ def _drawn(network: Network, x: Tensor, scales: Scales, draws: int, generator: t
             means[rows] += products.sum(1) / draws
             winners = torch.nn.functional.one_hot(products.argmax(2), classes)
             counts[rows] += winners.sum(1)
-    return Drawn(means.clamp(0.0, 1.0).numpy(), counts.numpy(), draws)
+    return Drawn(means.clamp(0.0, 1.0).cpu().numpy(), counts.cpu().numpy(), draws)
 
 
 def _probabilities(network: Network, h: Tensor, noise: Tensor) -> Tensor:
@@ -250,5 +251,5 @@ def _probabilities(network: Network, h: Tensor, noise: Tensor) -> Tensor:
 
 def _laplace(shape: tuple[int, ...], scale: float, generator: torch.Generator) -> Tensor:
     """Independent Laplace noise: a difference of two exponentials. Single precision: this noise hides no one's data."""
-    first, second = (torch.empty(shape).exponential_(generator=generator) for _ in range(2))
+    first, second = (torch.empty(shape, device=generator.device).exponential_(generator=generator) for _ in range(2))
     return first.sub_(second).mul_(scale)

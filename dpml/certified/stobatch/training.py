@@ -219,14 +219,14 @@ def prepare(
     """
     sizes = _checked(network, x, y, settings)
     order = rng.permutation(len(x))  # decided without looking at the examples
-    values = x.detach().double().flatten(1).numpy()[order]
-    released = noise.release(values, y.numpy()[order], sizes=sizes, rng=rng)
+    values = x.detach().double().flatten(1).cpu().numpy()[order]
+    released = noise.release(values, y.cpu().numpy()[order], sizes=sizes, rng=rng)
     with torch.no_grad():
         network.shift.copy_(torch.from_numpy(released.shift))
         network.latent.copy_(torch.from_numpy(released.latent))
         networks.keep_in_ball(network.theta1, radius=settings.radius)
-    noisy = torch.from_numpy(released.x).to(network.theta1.dtype)
-    pieces = zip(*(torch.split(one, settings.m) for one in (noisy, torch.from_numpy(released.y))), strict=True)
+    noisy, labels = torch.from_numpy(released.x).to(network.theta1), torch.from_numpy(released.y)
+    pieces = zip(*(torch.split(one.to(noisy.device), settings.m) for one in (noisy, labels)), strict=True)
     rates = [
         {"params": [network.theta1], "lr": arguments.real("rate_1", settings.rate_1, 0.0)},
         {"params": network.theta2, "lr": arguments.real("rate_2", settings.rate_2, 0.0)},
@@ -246,7 +246,7 @@ def train(
 ) -> Trained:
     """Train `network` in place and return it with what holds for it.
 
-    Neighbours: replace-one. On the CPU.
+    Neighbours: replace-one. On the device of the network.
 
     Args:
         network: a new `dpml.certified.stobatch.model.Network`.
@@ -264,11 +264,11 @@ def train(
     Source: StoBatch (Phan et al., ICML 2020), Algorithm 1; with `stochastic`, section 3.5 (Algorithm 4).
     """
     released, batches, optimizer = prepare(network, x, y, noise=noise, settings=settings, rng=rng)
-    coefficients = torch.from_numpy(released.coefficients).to(network.theta1.dtype)
-    losses = torch.zeros(settings.steps)
+    coefficients = torch.from_numpy(released.coefficients).to(network.theta1)
+    losses = torch.zeros(settings.steps, device=network.theta1.device)
     for step in tqdm(range(settings.steps), disable=None, delay=0.5, desc="steps"):
         pairs = schedule(step, len(batches), rng)
-        seeds = [int(seed) for seed in rng.integers(2**62, size=len(pairs))]
+        seeds = [int(seed) for seed in rng.integers(2**53, size=len(pairs))]
         found = [
             step_gradients(
                 network,
@@ -305,7 +305,7 @@ def finished(
 
     Source: `train`.
     """
-    network.observe(torch.from_numpy(released.x).to(network.theta1.dtype), noise=network.latent)
+    network.observe(torch.from_numpy(released.x).to(network.theta1), noise=network.latent)
     sizes = _sizes(network, settings)
     claim = noise.claimed(sizes, norm=settings.radius) if hasattr(noise, "claimed") else None
     return Trained(network, released, claim, noise.guarantee(), noise.says, losses)

@@ -1,0 +1,126 @@
+"""PixelDP and SecureSGD-AGM: noise on inputs, the certificate by the analytic Gaussian mechanism."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from dpml.certified import attacks, pixeldp, smoothing
+from dpml.certified.stobatch import baselines, central
+from dpml.mechanisms import gaussian_epsilon
+from dpml.training import dp_sgd, sgd
+from dpml.training.sampling import Poisson
+from tests.certified.test_central import X, Y, network
+
+
+def cross_entropy(outputs, y):
+    return functional.cross_entropy(outputs, y, reduction="none")
+
+
+def train(model, x=X[:1437], mechanism=None, **changes):
+    given = {"mechanism": mechanism or sgd(), "sampling": Poisson(q=0.1, expected_batch=144), "steps": 150}
+    given |= {"optimizer": torch.optim.SGD(model.parameters(), lr=0.5), "delta": 1e-5, "noise": 0.5}
+    given |= {"generator": torch.Generator().manual_seed(0), "loss_fn": cross_entropy, "trace_every": 150, **changes}
+    return baselines.train_on_noisy(model, x, Y[: len(x)], **given)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train(network()).model
+
+
+def certify(model, x, **changes):
+    given = {"noise": 0.5, "draws": 1000, "eta": 1e-3, "delta": 1e-5, "rng": np.random.default_rng(0), **changes}
+    return baselines.certify(model, x, **given)
+
+
+def test_the_certificate_is_the_condition_at_its_size(model):
+    """At 0.999 of the size the condition of PixelDP holds with the exact epsilon of the noise; at 1.001 it does not."""
+    found = certify(model, X[1437:1537])
+    drawn = torch.Generator().manual_seed(int(np.random.default_rng(0).integers(2**62)))
+    with torch.no_grad():
+        total = sum(
+            functional.softmax(model(X[1437:1537] + 0.5 * torch.empty(100, 64).normal_(generator=drawn)), 1).double()
+            for _ in range(1000)
+        )
+    means = (total / 1000).numpy()
+    first = pixeldp.leader(pixeldp.hoeffding_limits(means, draws=1000, eta=1e-3))
+    assert np.array_equal(found.labels, means.argmax(1))
+    some = np.flatnonzero(found.sizes > 0)[:10]
+    assert len(some) == 10
+    for i in some:
+        for factor, holds in ((0.999, True), (1.001, False)):
+            epsilon = gaussian_epsilon(sigma=0.5 / (factor * found.sizes[i]), delta=1e-5)
+            assert pixeldp.condition(first.lower[i], upper=first.upper[i], epsilon=epsilon, delta=1e-5) == holds
+
+
+def test_no_attack_within_a_certificate_changes_the_label(model):
+    """1,000 attacks in l2, of up to ten steps, on the network without noise; labels by fresh draws."""
+    x = X[1437:1637]
+    found = certify(model, x, eta=1e-8)
+    certified = np.flatnonzero(found.sizes > 0)
+    assert len(certified) >= 100
+    chosen = np.resize(certified, 1000)
+    direction = torch.cat(
+        [
+            how(model, cross_entropy, x[chosen[part]], torch.from_numpy(found.labels[chosen[part]]), size=1.0, **more)
+            for part, how, more in (
+                (slice(0, 500), attacks.fgsm, {"norm": attacks.L_2}),
+                (slice(500, 1000), attacks.ifgsm, {"norm": attacks.L_2, "steps": 10}),
+            )
+        ]
+    )
+    start = x[chosen]
+    step = direction - start
+    step = step / step.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    moved = (start + step * torch.from_numpy(found.sizes[chosen]).float()[:, None]).clamp(-1.0, 1.0)
+    again = certify(model, moved, eta=1e-8, rng=np.random.default_rng(1))
+    assert np.array_equal(again.labels, found.labels[chosen])
+
+
+def test_smoothing_certifies_more_from_the_same_noise(model):
+    """Of 200 images; PixelDP is a bound on what smoothing gives exactly."""
+    x, y = X[1437:1637], Y[1437:1637].numpy()
+    ours = certify(model, x)
+    theirs = smoothing.certify(
+        central.predictor(model),
+        x=x.numpy(),
+        sigma=0.5,
+        draws=1000,
+        alpha=1e-3,
+        classes=10,
+        rng=np.random.default_rng(0),
+    )
+    by_pixeldp, by_smoothing = (
+        pixeldp.certified_accuracy(sizes, correct=labels == y, size=0.15)
+        for labels, sizes in ((ours.labels, ours.sizes), (theirs.labels, theirs.radii))
+    )
+    assert 0.0 < by_pixeldp < by_smoothing - 0.05
+
+
+def test_secure_sgd_agm_has_the_guarantee_of_dp_sgd_and_pixeldp_none():
+    private = train(network(), mechanism=dp_sgd(sigma=2.0, clip_norm=1.0), steps=20)
+    wanted = {"sampling": Poisson(q=0.1, expected_batch=144), "n": 1437, "steps": 20, "delta": 1e-5}
+    assert private.guarantee == dp_sgd(sigma=2.0, clip_norm=1.0).guarantee(**wanted)
+    assert math.isinf(train(network(), steps=2).guarantee.epsilon)
+
+
+def test_what_is_refused(model):
+    for change, message in (
+        ({"noise": 0.0}, r"^noise must"),
+        ({"draws": 10}, r"^draws must be at least 20 for any certificate at eta = 0.001, got 10"),
+        ({"eta": 1.0}, r"^eta must"),
+        ({"delta": 0.0}, r"^delta must"),
+        ({"rng": 0}, r"^rng must"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            certify(model, X[:3], **change)
+    with pytest.raises(ValueError, match=r"^x must hold numbers in \[-1, 1\]"):
+        certify(model, 2 * X[:3])
+    with pytest.raises(ValueError, match=r"^x must"):
+        train(nn.Linear(64, 10), 2 * X[:30])
+    with pytest.raises(ValueError, match=r"^noise must"):
+        train(nn.Linear(64, 10), X[:30], noise=-1.0)
