@@ -18,11 +18,6 @@ def cell_38(norms, stays, shorter):
     assert np.linalg.norm(shorter, axis=1) == pytest.approx(1)
 
 
-def cell_07(worst, right_order, by_position):
-    assert worst[right_order] <= 1 + 1e-9
-    assert worst[by_position] == pytest.approx(11.0, abs=0.05)  # eleven times as large
-
-
 def cell_12(says, threshold):
     says({"17.7": threshold(scale=1.0, delta0=1e-8)})
     figure = explorers.sorted_norms()

@@ -1,4 +1,4 @@
-r"""The checks of the exercises of chapter 11, private and robust SGD, in the order of its items.
+r"""The checks of the questions and exercises of chapter 11, private and robust SGD.
 
 Neighbouring datasets differ by one example (add/remove). A test passes, and the weights of its step are
 
@@ -340,7 +340,7 @@ def check_matched(answer: Any) -> None:
     )
 
 
-_STEPS = 60  # of the small network of items 6 and 7
+_STEPS = 60  # of the small network of the last items
 
 
 @functools.cache
@@ -410,7 +410,7 @@ def check_setting(answer: Any) -> None:
         )
     if share <= 0.5:
         raise NotYet(
-            f"{share:.0%} of the tests passed. Too many gradients are longer than half the clip norm: raise it, or F."
+            f"{share:.0%} of the tests passed. Too many norms exceed half the clip norm: raise it, or F to 128."
         )
     if accuracy < 0.5:
         raise NotYet(
