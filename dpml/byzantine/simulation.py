@@ -178,8 +178,8 @@ class Simulation:
         own, found = generators(common["generator"], n=self.n), []
         for i in numbers:
             held = (x, y) if self.parts is None else (x[self.parts[i]], y[self.parts[i]])
-            how = common["mechanism"], common["sampling"], own[i], common["micro_batch"]
-            found.append(Worker(self.model, loss_fn, *held, *how))
+            mechanism, sampling = common["mechanism"], common["sampling"]
+            found.append(Worker(self.model, loss_fn, *held, mechanism, sampling, own[i], common["micro_batch"]))
         return Workers(found, self.momentum, self.damping, then)
 
     def here(self) -> Workers:
