@@ -9,6 +9,9 @@
 #                                                       dpml/datasets/recorded/ptr_tables.json, part gpu; go on by repeating
 #   bash experiments/gpu.sh stobatch                    StoBatch and its baselines on the full Fashion-MNIST;
 #                                                       dpml/datasets/recorded/stobatch.json, part full; go on by repeating
+#   bash experiments/gpu.sh byzantine                   Byzantine workers and noise, Figures 2 to 5 of the paper on full
+#                                                       Fashion-MNIST; dpml/datasets/recorded/byzantine_figures.json,
+#                                                       part full; go on by repeating
 #   bash experiments/gpu.sh --preset tiny --into FILE   the code of the first on the CPU, in seconds
 # Needs Python with torch, numpy, scipy and tqdm. To set opacus beside it, put its wheel and that of opt_einsum into
 # experiments/wheels (pip download --no-deps opacus opt_einsum); both are pure Python and run from where they lie.
@@ -26,6 +29,7 @@ dpsgd) part=(experiments.dpsgd_gpu) ;;
 rates) part=(experiments.ptr_tables --preset rates) ;;
 ptr_tables) part=(experiments.ptr_tables --preset gpu) ;;
 stobatch) part=(experiments.stobatch --preset full) ;;
+byzantine) part=(experiments.byzantine_figures --preset full) ;;
 *) exec "$python" -m experiments.gpu "$@" ;;
 esac
 shift

@@ -352,11 +352,11 @@ def machine(device: str) -> dict[str, Any]:
     }
 
 
-def write(into: Path, content: dict[str, Any]) -> None:
+def write(into: Path, content: dict[str, Any], *, starts: Sequence[str] = ('{"set"', '{"method"')) -> None:
     """The whole file, one row a line, under a temporary name first."""
     into.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, ensure_ascii=False)
-    for start in ('{"set"', '{"method"'):
+    for start in starts:
         text = text.replace(start, "\n" + start)
     temporary = into.with_name(into.name + ".tmp")
     temporary.write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -251,12 +251,13 @@ class Workers:
         found = [worker.step() for worker in self.workers]
         gradients = torch.stack([one.gradient for one in found])
         vectors = self.momentum * self.vectors + (1.0 - self.damping) * gradients
-        whole = self.then(vectors.clone())
+        good = torch.stack([one.good for one in found]).all()
+        whole = self.then(vectors.clone()) if bool(good) else torch.full_like(vectors[0], torch.nan)
         self.vectors = vectors
         log = {name: sum(one.log[name] for one in found) for name in found[0].log}
         means = {name: value / len(found) for name, value in log.items() if name not in ("loss", "clipped")}
-        norms, good = torch.cat([one.norms for one in found]), torch.stack([one.good for one in found]).all()
-        return Step(whole, sum(one.examples for one in found), norms, {**log, **means}, good & all_finite(whole))
+        examples, norms = sum(one.examples for one in found), torch.cat([one.norms for one in found])
+        return Step(whole, examples, norms, {**log, **means}, all_finite(whole))
 
     def state(self) -> dict[str, Any]:
         """Of each worker its state, and the momenta."""

@@ -170,6 +170,13 @@ def test_infinity_stops_the_average_and_not_the_median():
         run(network(), attack=infinite, rule=lambda vectors, *, n_byzantine: vectors.mean(0))
 
 
+def test_honest_workers_that_diverge_end_the_run_whatever_the_rule():
+    model = network()
+    with pytest.raises(Diverged, match=r"not finite in step 2; the model is as after step 1") as caught:
+        run(model, optimizer=torch.optim.SGD(model.parameters(), lr=1e30), rule=krum, n=7, steps=9)
+    assert caught.value.run.steps == 1 and flat(model).isfinite().all()
+
+
 # ---- what it costs ----
 
 

@@ -15,7 +15,9 @@ import pytest
 import torch
 
 from dpml.accounting import pld
+from dpml.accounting.pld import fixed_size
 from experiments import (
+    byzantine_figures,
     dpsgd_fashion,
     dpsgd_gpu,
     dpsgd_or_pate,
@@ -31,6 +33,7 @@ from tests.experiments.claims import m_samp_keeps_its_predictions
 
 ROOT = Path(__file__).parents[2]
 RUNS = {
+    "byzantine_figures": functools.partial(byzantine_figures.run, "tiny"),
     "dpsgd_fashion": functools.partial(dpsgd_fashion.run, "tiny"),
     "dpsgd_gpu": functools.partial(dpsgd_gpu.run, "tiny", device="cpu"),
     "dpsgd_or_pate": functools.partial(dpsgd_or_pate.run, "tiny"),
@@ -110,6 +113,11 @@ def test_rows_are_accuracies_and_keep_their_budget(made, name):
 
 
 TITLES = {
+    "byzantine_figures": [
+        "What is spent",
+        *(f"{f} of 7 workers lie, {noise}" for f, noise in ((0, "ε = 0.5"), (1, "ε = 0.5"), (2, "no noise"))),
+        "VN ratios",
+    ],
     "dpsgd_fashion": ["What was run", "Accuracy", "Noise and batch size", "Clip norm"]
     + [f"Learning rates tried, {model}" for model in ("MLP", "CNN")],
     "dpsgd_gpu": ["What was run", "Accuracy", "Learning rates tried, CNN"],
@@ -121,8 +129,8 @@ TITLES = {
 
 @pytest.mark.parametrize("name", TITLES)
 def test_the_tables_of_the_page(made, name):
-    modules = {"dpsgd_fashion": dpsgd_fashion, "dpsgd_gpu": dpsgd_gpu, "ptr_tables": ptr_tables, "gpu": gpu_tables}
-    module = {**modules, "stobatch": stobatch}[name]
+    modules = {"byzantine_figures": byzantine_figures, "dpsgd_fashion": dpsgd_fashion, "dpsgd_gpu": dpsgd_gpu}
+    module = {**modules, "ptr_tables": ptr_tables, "gpu": gpu_tables, "stobatch": stobatch}[name]
     content = made(name)[0]
     tables = module.tables({**content, "rows": [row for row in content["rows"] if row.get("part") != "opacus"]})
     assert [title for title, *_ in tables] == TITLES[name]
@@ -225,6 +233,32 @@ def test_stobatch_runs_every_method_and_says_what_holds(made):
             assert row[key] is None or row[key] == sorted(row[key], reverse=True)
 
 
+def test_byzantine_figures_spend_what_the_accountants_say(made):
+    """Sampling without replacement of 20 of 400: what one worker and the server saw, and a step's delta."""
+    part, preset = made("byzantine_figures")[0], byzantine_figures.PRESETS["tiny"]
+    assert {row["rule"] for row in part["rows"]} == {"average", "mda", "bulyan", "median"}
+    for one in part["spends"]:
+        given = {"q": 20 / 400, "sigma": one["sigma"], "delta": byzantine_figures.TOTAL_DELTA}
+        for times, found in ((1, one["one_worker"]), (one["n_honest"], one["server"])):
+            bounds = fixed_size.epsilon_bounds(**given, steps=times * preset.steps)
+            assert bounds.lower * (1 - 1e-4) <= found <= bounds.upper * (1 + 1e-4)
+        assert 0.0 < one["delta"] < byzantine_figures.DELTA
+    ratios = [row for row in part["rows"] if row["rule"] == "mda"]
+    assert all(len(row["sampled"]) == len(row["submitted"]) == preset.steps for row in ratios)
+    noise = preset.n - 1  # of pure noise, h honest vectors have the ratio sqrt(h)
+    for row in ratios:
+        assert row["submitted"] == pytest.approx([math.sqrt(noise)] * preset.steps, rel=0.05)
+        assert max(row["sampled"]) < 0.6 * math.sqrt(noise)
+
+
+def test_byzantine_figures_write_down_a_run_that_diverged(monkeypatch):
+    monkeypatch.setattr(byzantine_figures, "RATE", 1e30)
+    setting = next(byzantine_figures.settings(byzantine_figures.PRESETS["tiny"]))
+    row = byzantine_figures._do(byzantine_figures.Job(setting, "tiny", "cpu", None))
+    assert row["accuracy"] is None and row["diverged"] >= 2
+    assert byzantine_figures._cell([None, 0.5]) == "50.0 (1 diverged)"
+
+
 # ---- the card ----
 
 
@@ -307,8 +341,9 @@ def test_the_page_of_the_card_builds(made, tmp_path, monkeypatch):
         functools.partial(gpu.measure, "tiny", limit=-1.0),
         functools.partial(ptr_tables.run, "tiny", seconds=-1.0),
         functools.partial(stobatch.run, "tiny", seconds=-1.0),
+        functools.partial(byzantine_figures.run, "tiny", seconds=-1.0),
     ],
-    ids=["dpsgd_gpu", "gpu", "ptr_tables", "stobatch"],
+    ids=["dpsgd_gpu", "gpu", "ptr_tables", "stobatch", "byzantine_figures"],
 )
 def test_after_its_time_no_row_is_begun(run, tmp_path):
     assert run(into=tmp_path / "results.json")["rows"] == []
@@ -327,8 +362,9 @@ def test_runs_in_several_processes_all_come_back():
         functools.partial(dpsgd_gpu.run, "full", device="cuda"),
         functools.partial(ptr_tables.run, "gpu", device="cuda"),
         functools.partial(stobatch.run, "full", device="cuda"),
+        functools.partial(byzantine_figures.run, "full", device="cuda"),
     ],
-    ids=["gpu", "dpsgd_gpu", "ptr_tables", "stobatch"],
+    ids=["gpu", "dpsgd_gpu", "ptr_tables", "stobatch", "byzantine_figures"],
 )
 def test_without_a_gpu_one_sentence_says_so(run, tmp_path):
     into = tmp_path / "results.json"
