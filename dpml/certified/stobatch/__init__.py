@@ -6,6 +6,7 @@
 | `reconstruction` | what the released values of the printed version give away |
 | `noise`, `local` | what is noisy before training, as values: as printed; fresh for each example |
 | `model`, `objective`, `training` | the network, its two objectives, and Algorithm 1 with its ensemble of attacks |
+| `distributed` | Algorithm 4 on real processes: a server and local trainers with two batches each |
 | `inference` | verified inference: labels and certified sizes, by the printed sum and the sound harmonic rule |
 | `central` | the other sound version: DP-SGD on the adversarial objective, certified by smoothing |
 | `baselines` | what the paper compares with: PixelDP, SecureSGD-AGM; and which are left out, and why |

@@ -21,7 +21,7 @@ may be shuffled at will.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,8 +40,19 @@ if TYPE_CHECKING:
     from dpml.certified.stobatch.local import Local
     from dpml.certified.stobatch.noise import AsPrinted, NoNoise
 
-__all__ = ["Batch", "Schedule", "Settings", "Trained", "apply", "ensemble", "in_turn", "prepare", "step_gradients"]
-__all__ += ["stochastic", "train"]
+__all__ = [
+    "Batch",
+    "Schedule",
+    "Settings",
+    "Trained",
+    "apply",
+    "averaged",
+    "descend",
+    "ensemble",
+    "finished",
+    "in_turn",
+]
+__all__ += ["prepare", "step_gradients", "stochastic", "train"]
 
 FAR = 1e9
 """A range that noisy examples do not leave."""
@@ -265,24 +276,44 @@ def train(
     """
     released, batches, optimizer = prepare(network, x, y, noise=noise, settings=settings, rng=rng)
     coefficients = torch.from_numpy(released.coefficients).to(network.theta1)
-    losses = torch.zeros(settings.steps, device=network.theta1.device)
-    for step in tqdm(range(settings.steps), disable=None, delay=0.5, desc="steps"):
-        pairs = schedule(step, len(batches), rng)
-        seeds = [int(seed) for seed in rng.integers(2**53, size=len(pairs))]
-        found = [
-            step_gradients(
-                network,
-                batches[one],
-                attacked=batches[other],
-                coefficients=coefficients,
-                settings=settings,
-                seed=seed,
-            )
+
+    def found(step: int, pairs: Sequence[tuple[int, int]], seeds: Sequence[int]) -> list[tuple[Gradients, Tensor]]:
+        more: dict[str, Any] = {"coefficients": coefficients, "settings": settings}
+        return [
+            step_gradients(network, batches[one], attacked=batches[other], seed=seed, **more)
             for (one, other), seed in zip(pairs, seeds, strict=True)
         ]
-        losses[step] = torch.stack([loss for _, loss in found]).mean()
-        apply(network, optimizer, gradients=averaged([g for g, _ in found]), radius=settings.radius)
+
+    schedules: dict[str, Any] = {"schedule": schedule, "batches": len(batches), "gradients": found}
+    losses = descend(network, optimizer, settings=settings, rng=rng, **schedules)
     return finished(network, released, noise=noise, settings=settings, losses=losses)
+
+
+def descend(
+    network: networks.Network,
+    optimizer: torch.optim.Optimizer,
+    *,
+    settings: Settings,
+    rng: np.random.Generator,
+    schedule: Schedule,
+    batches: int,
+    gradients: Callable[[int, Sequence[tuple[int, int]], Sequence[int]], list[tuple[Gradients, Tensor]]],
+) -> Tensor:
+    """Do all steps, and return the adversarial objective at each, nan where no gradient came.
+
+    ``gradients(step, pairs, seeds)`` returns what `step_gradients` does, for all these pairs of batches or for some.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 4 to 12; section 3.5 (Algorithm 4).
+    """
+    losses = torch.full((settings.steps,), torch.nan, device=network.theta1.device)
+    for step in tqdm(range(settings.steps), disable=None, delay=0.5, desc="steps"):
+        pairs = schedule(step, batches, rng)
+        seeds = [int(seed) for seed in rng.integers(2**53, size=len(pairs))]
+        found = gradients(step, pairs, seeds)
+        if found:
+            losses[step] = torch.stack([loss for _, loss in found]).mean()
+            apply(network, optimizer, gradients=averaged([some for some, _ in found]), radius=settings.radius)
+    return losses
 
 
 def averaged(found: list[Gradients]) -> Gradients:

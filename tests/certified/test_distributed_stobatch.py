@@ -1,0 +1,94 @@
+"""Algorithm 4 on three processes ends where the same training in one process ends, and goes on when one is lost."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import dpml
+from dpml.certified.stobatch import distributed, training
+from dpml.training.messages import Server
+from tests.certified import ranks
+
+ROOT = Path(dpml.__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory):
+    """What the three processes of `ranks.py` left."""
+    folder = tmp_path_factory.mktemp("launched")
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    environment = {**os.environ, "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    command = [sys.executable, str(ROOT / "tests" / "certified" / "ranks.py"), str(folder)]
+    processes = [
+        subprocess.Popen(command, env={**environment, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
+        for rank in range(3)
+    ]
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors
+    return {path.stem: torch.load(path, weights_only=False) for path in folder.glob("*.pt")}
+
+
+def test_processes_end_where_one_process_ends(launched):
+    """To the last bit, parameters, noise and statistics."""
+    first, given = ranks.arguments()
+    run = training.train(*first, **given, schedule=training.stochastic(2))
+    assert torch.equal(launched["whole"]["end"], ranks.flat(run.network))
+    torch.testing.assert_close(launched["whole"]["losses"], run.losses)
+    assert launched["whole"]["says"] == run.says
+
+
+def test_the_server_goes_on_without_a_trainer_that_is_gone(launched):
+    """From its third step on with the gradients of the other alone."""
+    first, given = ranks.arguments()
+    network, settings = first[0], given["settings"]
+    rng = given["rng"]
+    released, batches, optimizer = training.prepare(*first, **given)
+    coefficients = torch.from_numpy(released.coefficients).float()
+
+    def found(step, pairs, seeds):
+        some = [i for i, (one, _) in enumerate(pairs) if not (step + 1 >= ranks.LOST and one // 2 == 1)]
+        more = {"coefficients": coefficients, "settings": settings}
+        return [
+            training.step_gradients(network, batches[pairs[i][0]], attacked=batches[pairs[i][1]], seed=seeds[i], **more)
+            for i in some
+        ]
+
+    more = {"schedule": training.stochastic(2), "batches": 4, "gradients": found}
+    losses = training.descend(network, optimizer, settings=settings, rng=rng, **more)
+    training.finished(network, released, noise=given["noise"], settings=settings, losses=losses)
+    assert torch.equal(launched["lossy"]["end"], ranks.flat(network))
+    assert launched["lossy"]["absent"] == [(ranks.LOST, 2, "is gone")]
+    assert launched["lossy"]["said"] == [
+        "worker 2 is gone, in step 3: the server goes on; 1 of 2 workers are connected"
+    ]
+
+
+def test_a_step_without_any_gradient_changes_nothing():
+    first, given = ranks.arguments(steps=3)
+    _, batches, optimizer = training.prepare(*first, **given)
+    before = ranks.flat(first[0])
+    more = {"schedule": training.stochastic(1), "batches": len(batches), "gradients": lambda *step: []}
+    losses = training.descend(first[0], optimizer, settings=given["settings"], rng=given["rng"], **more)
+    assert torch.equal(before, ranks.flat(first[0])) and bool(losses.isnan().all())
+
+
+def test_what_processes_refuse():
+    first, given = ranks.arguments()
+    for changes, message in (
+        ({"place": (0, Server({}, 3))}, r"^place must be among 2 trainers, N/\(2m\), and their server, got 3"),
+        ({"trainers": 3}, r"^trainers must be at most half of an even number of batches, got 3 of 4"),
+        ({"trainers": 0}, r"^trainers must"),
+        ({"seconds": 0.0}, r"^seconds must"),
+        ({"settings": training.Settings(m=30, steps=1)}, r"^m must divide the 80 examples, as"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            distributed.distribute(*first, **{**given, "trainers": 2, "place": (0, Server({}, 2)), **changes})
+    with pytest.raises(ConnectionError, match=r"^no trainer is left in step 1"):
+        distributed.distribute(*first, **given, trainers=2, place=(0, Server({}, 2)))
