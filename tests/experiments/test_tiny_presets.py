@@ -142,7 +142,7 @@ def test_dpsgd_fashion_searches_and_then_trains(made):
     rows, preset = made("dpsgd_fashion")[0]["rows"], dpsgd_fashion.PRESETS["tiny"]
     ours = [row for row in rows if row["part"] != "opacus"]
     assert len(ours) == dpsgd_fashion.number_of_runs(preset) - 2 * len(preset.seeds)
-    assert {row["part"] for row in ours} == {"search", "subset", "full", "clip", "sweep"}
+    assert {row["part"] for row in ours} == {"search", "subset", "tested", "full", "clip", "sweep"}
     rates = dpsgd_fashion.best_rates(rows)
     assert all(row["rate"] == rates[row["model"], row["epsilon"]] for row in ours if row["part"] in ("subset", "full"))
     assert all((row["spent"] is None) == (row["noise"] is None) for row in ours)
