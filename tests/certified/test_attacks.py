@@ -140,16 +140,17 @@ def test_each_image_is_attacked_on_its_own(monkeypatch, name, norm):
 
 
 def test_momentum_is_the_sum_of_past_gradients():
-    """Against Algorithm 1 of Dong et al., written out with numbers for one image."""
+    """Against Algorithm 1 of Dong et al., written out for one image; by length, so that the weights of the sum show."""
     model, (x, y) = network().double(), batch(n=1, dtype=torch.float64)
+    x = 0.5 * x
     now, memory = x.clone(), torch.zeros_like(x)
     for _ in range(7):
         image = now.clone().requires_grad_(True)
         LOSS(model(image), y).sum().backward()
         memory = 0.7 * memory + image.grad / image.grad.abs().sum()
-        now = torch.clamp(now + 0.4 / 7 * memory.sign(), -1.0, 1.0)
+        now = torch.clamp(now + 2.0 / 7 * memory / memory.norm(), -1.0, 1.0)
         model.zero_grad(set_to_none=True)
-    found = attacks.mim(model, LOSS, x, y, size=0.4, steps=7, decay=0.7)
+    found = attacks.mim(model, LOSS, x, y, size=2.0, steps=7, decay=0.7, norm=attacks.L_2)
     assert torch.allclose(found, now, atol=1e-12)
 
 

@@ -39,6 +39,10 @@ def test_radii_of_limits_in_high_precision():
             true = float(max(log_ratio, gap))
             found = smoothing.laplace_radius(p, upper=u, scale=1.0)
             assert found <= true and found == pytest.approx(true, rel=1e-10, abs=1e-13)
+        for u in np.random.default_rng(0).uniform(0.0, 1.0, 50):  # neighbouring floats, whose difference is rounding
+            p = float(u * (1.0 + 2.0**-51))
+            true = float((quantile(p) - quantile(u)) / 2)
+            assert smoothing.gaussian_radius(p, upper=u, sigma=1.0) <= true
     for p, u in [(0.3, 0.3), (0.1, 0.7), (0.0, 0.5)]:
         assert smoothing.gaussian_radius(p, upper=u, sigma=1.0) == 0.0
         assert smoothing.laplace_radius(p, upper=u, scale=1.0) == 0.0
@@ -105,17 +109,17 @@ def test_certificates_of_a_half_space():
     distances = np.array([-2.0, -0.3, -0.01, 0.0, 0.02, 0.5, 1.3])
     x = distances[:, None] * np.array([0.6, 0.8]) + 3.0 * np.array([-0.8, 0.6])
     found = smoothing.certify(
-        half_space, x=x, sigma=0.5, draws=4000, alpha=1e-7, classes=2, rng=np.random.default_rng(0)
+        half_space, x=x, sigma=0.5, draws=100_000, alpha=1e-7, classes=2, rng=np.random.default_rng(0)
     )
     assert (found.radii <= np.abs(distances)).all(), "false alarm below 7e-7"
     assert (found.radii[[0, 1, 5, 6]] > 0.5 * np.minimum(np.abs(distances[[0, 1, 5, 6]]), 1.2)).all()
     assert found.labels[[0, 1, 5, 6]].tolist() == [0, 0, 1, 1]
     assert found.labels[3] == smoothing.ABSTAIN and found.radii[3] == 0.0
-    expected = 4000 * ndtr(np.abs(distances) / 0.5)
-    spread = np.sqrt(4000 * ndtr(np.abs(distances) / 0.5) * ndtr(-np.abs(distances) / 0.5))
+    expected = 100_000 * ndtr(np.abs(distances) / 0.5)
+    spread = np.sqrt(100_000 * ndtr(np.abs(distances) / 0.5) * ndtr(-np.abs(distances) / 0.5))
     clear = [0, 1, 5, 6]
     assert (np.abs(found.counts - expected) < 6.0 * spread + 1.0)[clear].all()
-    assert found.draws == 4000 and found.alpha == 1e-7 and found.sigma == 0.5
+    assert found.draws == 100_000 and found.alpha == 1e-7 and found.sigma == 0.5
 
 
 def test_the_same_draws_in_parts_and_in_single_precision(monkeypatch):
