@@ -20,7 +20,7 @@ def noisy_votes() -> Explorer:
     """Twenty teachers vote between A and B; under D' one of the votes for A goes to B. What does the winner betray?
 
     The first panel has the exact probabilities of both winners under D and D', the second one the loss in units of
-    epsilon over the number of votes for A, with the printed noise Lap(1/epsilon) or with Lap(2/epsilon).
+    epsilon over the number of votes for A, with the noise Lap(1/epsilon) or with Lap(2/epsilon).
     """
     voters = 20
 
@@ -69,14 +69,14 @@ def noisy_votes() -> Explorer:
 
     counts = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20]
     epsilons = [0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
-    meaning = "Its scale b. The lecture prints 1/ε, and two counts may move."
+    meaning = "Its scale b. One vote suggests 1/ε, but two counts move."
     return Explorer(
         "noisy-votes",
         draw,
         [
             Range("votes", "votes for A", counts, 10, "Of the 20 votes under D; under D′ one fewer."),
             Range("epsilon", "ε", epsilons, 1.0, scale="log"),
-            Switch("factor", "Noise", {"1": "Lap(1/ε), printed", "2": "Lap(2/ε)"}, "1", meaning),
+            Switch("factor", "Noise", {"1": "Lap(1/ε)", "2": "Lap(2/ε)"}, "1", meaning),
         ],
         x=[Axis("winner", 0.4, 3.0, ticks=[(1.0, "A wins"), (2.0, "B wins")]), Axis("votes for A, of 20", 0.5, 20.5)],
         y=[Axis("probability", 0.0, 1.12), Axis("loss / ε", 0.0, 2.3)],

@@ -151,7 +151,7 @@ def when_it_pays() -> Explorer:
             ],
         )
 
-    meaning = "Tight: as much as the proof needs. Classic: the scale of the older composition theorem."
+    meaning = "Tight: by optimal composition. Classic: with the constant 32."
     return Explorer(
         "svt-pays",
         draw,

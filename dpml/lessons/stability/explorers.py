@@ -96,31 +96,29 @@ def release_curve() -> Explorer:
 
 
 def models_needed() -> Explorer:
-    """How many models M_samp trains, and on how many records each, by the printed count and by Chernoff's bound."""
+    """How many models M_samp trains, and on how many records each, by Hoeffding's bound and by Chernoff's."""
     grid = np.geomspace(0.1, 10.0, 31)
 
     def draw(epsilon: float, delta: float, records: str) -> Frame:
         n = int(records)
-        printed = sampling_plan(epsilon=epsilon, delta=delta, n=n)
+        plan = sampling_plan(epsilon=epsilon, delta=delta, n=n)
         cheap = sampling_plan_chernoff(epsilon=epsilon, delta=delta, n=n)
         plans = [sampling_plan(epsilon=float(e), delta=delta, n=n) for e in grid]
         cheaper = [sampling_plan_chernoff(epsilon=float(e), delta=delta, n=n) for e in grid]
-        size = printed.q * n
+        size = plan.q * n
         wasted = overuse_probability(n=n, q=cheap.q, n_models=cheap.n_models)
         return Frame(
-            title=(
-                f"ε = {epsilon:.3g}, δ = {delta:.0e}: {printed.n_models:,} models, each on some {size:,.0f} records."
-            ),
+            title=f"ε = {epsilon:.3g}, δ = {delta:.0e}: {plan.n_models:,} models, each on some {size:,.0f} records.",
             readout=(
-                f"q = {printed.q:.4g}; printed count {printed.n_models:,}, by Chernoff's bound {cheap.n_models:,} "
+                f"q = {plan.q:.4g}; models by Hoeffding {plan.n_models:,}, by Chernoff {cheap.n_models:,} "
                 f"(some record is then in too many parts with probability at most {wasted:.2g})"
             ),
             marks=[
-                Line(grid, [p.n_models for p in plans], "source", Text("printed (Hoeffding)", 0.115, 1.5e9)),
+                Line(grid, [p.n_models for p in plans], "source", Text("Hoeffding", 0.115, 1.5e9)),
                 Line(grid, [p.n_models for p in cheaper], "guarantee", Text("Chernoff", 0.115, 6e3)),
                 Rule("muted", y=250.0, label=Text("250 teachers, as in PATE", 0.115, 45.0)),
                 Rule("muted", x=epsilon),
-                Points([epsilon], [printed.n_models], "source"),
+                Points([epsilon], [plan.n_models], "source"),
                 Points([epsilon], [cheap.n_models], "measured"),
             ],
             beside=[
