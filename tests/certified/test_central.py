@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from dpml import data
 from dpml.accounting import pld
-from dpml.certified import pixeldp, smoothing
+from dpml.certified import attacks, pixeldp, smoothing
 from dpml.certified.stobatch import central
 from dpml.training import dp_sgd, sgd
 from dpml.training.per_example import PerExample, per_example_gradients
@@ -39,9 +39,18 @@ def train(model, x=X[:1437], y=Y[:1437], *, seed=0, steps=400, mechanism=None, *
     return central.train(model, x, y, steps=steps, **given)
 
 
-def test_the_bar_on_digits():
+@pytest.fixture(scope="module")
+def run():
+    return train(network())
+
+
+def certify(model, x, *, alpha=1e-3, seed=0):
+    given = {"sigma": 0.5, "draws": 1000, "alpha": alpha, "classes": 10, "rng": np.random.default_rng(seed)}
+    return smoothing.certify(central.predictor(model), x=x.numpy(), **given)
+
+
+def test_the_bar_on_digits(run):
     """At epsilon 4.9: accuracy, and certified accuracy at l2 0.25, on images that were not trained on."""
-    run = train(network())
     model, x, y = run.model, X[1437:], Y[1437:]
     assert run.guarantee == dp_sgd(sigma=2.0, clip_norm=1.0).guarantee(
         sampling=Poisson(q=0.1, expected_batch=144), n=1437, steps=400, delta=1e-5
@@ -49,17 +58,39 @@ def test_the_bar_on_digits():
     assert run.guarantee.epsilon == pytest.approx(pld.epsilon(q=0.1, sigma=2.0, steps=400, delta=1e-5).epsilon)
     assert run.guarantee.epsilon < 5.34
     assert float((model(x).argmax(1) == y).double().mean()) >= 0.92
-    found = smoothing.certify(
-        central.predictor(model),
-        x=x.numpy(),
-        sigma=0.5,
-        draws=1000,
-        alpha=1e-3,
-        classes=10,
-        rng=np.random.default_rng(0),
-    )
+    found = certify(model, x)
     right = found.labels == y.numpy()
     assert pixeldp.certified_accuracy(found.radii, correct=right, size=0.25) >= 0.78
+
+
+def test_no_attack_within_a_radius_changes_the_smoothed_label(run):
+    """1,000 attacks in l2 at the whole radius, each against the mean over other draws of the noise."""
+    x = X[1437:1537]
+    found = certify(run.model, x, alpha=1e-8)
+    chosen = np.resize(np.flatnonzero(found.radii > 0), 1000)
+    assert len(set(chosen.tolist())) >= 60
+    labels, start = torch.from_numpy(found.labels[chosen]), x[chosen]
+    noise = 0.5 * torch.randn(8, 1, 64, generator=torch.Generator().manual_seed(0))
+
+    def smoothed(z):
+        return run.model(z[None] + noise).softmax(2).mean(0).log()
+
+    moved = attacks.pgd(
+        smoothed,
+        lambda outputs, y: functional.nll_loss(outputs, y, reduction="none"),
+        start,
+        labels,
+        size=1.0,
+        steps=5,
+        norm=attacks.L_2,
+        generator=torch.Generator().manual_seed(1),
+    )
+    step = moved - start
+    step = step / step.norm(dim=1, keepdim=True) * torch.from_numpy(found.radii[chosen]).float()[:, None]
+    again = certify(run.model, start + step, alpha=1e-8, seed=1)
+    votes = again.labels[again.labels != smoothing.ABSTAIN]
+    assert len(votes) >= 500
+    assert np.array_equal(votes, found.labels[chosen][again.labels != smoothing.ABSTAIN])
 
 
 def test_the_gradient_of_an_example_is_that_of_its_two_views():

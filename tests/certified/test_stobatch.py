@@ -371,3 +371,7 @@ def test_the_network_refuses_bad_sizes():
             model.Network(**{**good, name: bad})
     with pytest.raises(ValueError, match=r"^network must"):
         training.train(torch.nn.Linear(64, 10), X, Y, noise=NoNoise(), settings=training.Settings(350, 1), rng=None)
+    good = {"noise": NoNoise(), "settings": training.Settings(350, 1), "rng": np.random.default_rng(0)}
+    for name, bad in (("noise", 1.0), ("settings", {"m": 350}), ("rng", 0)):
+        with pytest.raises(ValueError, match=rf"^{name} must"):
+            training.train(network(), X, Y, **{**good, name: bad})

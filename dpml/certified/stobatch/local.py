@@ -17,6 +17,7 @@ two are independent given the example, and the ratios multiply. What follows is 
 
 It keeps what the paper wants: epsilon does not grow with T, and batches may be spread over trainers. The price is the
 factor 2d: every pixel is noisy enough to hide a whole image, so that useful accuracy needs an epsilon in the hundreds.
+As everywhere in this package, noise is drawn in floating point and from a generator that is not cryptographic.
 """
 
 from __future__ import annotations

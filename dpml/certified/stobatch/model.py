@@ -60,7 +60,8 @@ class Network(nn.Module):
     """The network; called with inputs [B, ...] it returns scores [B, classes], as deployed.
 
     Deployed: the input gets `shift` and the hidden layer `latent`, what all training examples had in common; both are 0
-    where there was no such noise. In training, `scores` is called with noisy examples.
+    where there was no such noise. So who has the network of the printed version has its noise. In training, `scores` is
+    called with noisy examples.
 
     Attributes:
         theta1: the encoder, [d, beta]; `theta2` are the parameters of all other layers.

@@ -33,12 +33,11 @@ from dpml import arguments
 from dpml.certified import attacks
 from dpml.certified.stobatch import model as networks
 from dpml.certified.stobatch import objective
-from dpml.certified.stobatch.noise import Released, Sizes
+from dpml.certified.stobatch.local import Local
+from dpml.certified.stobatch.noise import AsPrinted, NoNoise, Released, Sizes
 
 if TYPE_CHECKING:
     from dpml.accounting.guarantee import Guarantee
-    from dpml.certified.stobatch.local import Local
-    from dpml.certified.stobatch.noise import AsPrinted, NoNoise
 
 __all__ = [
     "Batch",
@@ -229,6 +228,9 @@ def prepare(
     Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 1 to 3.
     """
     sizes = _checked(network, x, y, settings)
+    if not isinstance(noise, AsPrinted | Local | NoNoise):
+        raise ValueError(f"noise must be AsPrinted, Local or NoNoise, got {type(noise).__name__}")
+    rng = arguments.generator("rng", rng)
     order = rng.permutation(len(x))  # decided without looking at the examples
     values = x.detach().double().flatten(1).cpu().numpy()[order]
     released = noise.release(values, y.cpu().numpy()[order], sizes=sizes, rng=rng)
@@ -239,8 +241,8 @@ def prepare(
     noisy, labels = torch.from_numpy(released.x).to(network.theta1), torch.from_numpy(released.y)
     pieces = zip(*(torch.split(one.to(noisy.device), settings.m) for one in (noisy, labels)), strict=True)
     rates = [
-        {"params": [network.theta1], "lr": arguments.real("rate_1", settings.rate_1, 0.0)},
-        {"params": network.theta2, "lr": arguments.real("rate_2", settings.rate_2, 0.0)},
+        {"params": [network.theta1], "lr": settings.rate_1},
+        {"params": network.theta2, "lr": settings.rate_2},
     ]
     return released, [Batch(*piece) for piece in pieces], torch.optim.Adam(rates)
 
@@ -338,7 +340,7 @@ def finished(
     """
     network.observe(torch.from_numpy(released.x).to(network.theta1), noise=network.latent)
     sizes = _sizes(network, settings)
-    claim = noise.claimed(sizes, norm=settings.radius) if hasattr(noise, "claimed") else None
+    claim = noise.claimed(sizes, norm=settings.radius) if isinstance(noise, AsPrinted) else None
     return Trained(network, released, claim, noise.guarantee(), noise.says, losses)
 
 
@@ -350,6 +352,8 @@ def _sizes(network: networks.Network, settings: Settings) -> Sizes:
 def _checked(network: networks.Network, x: Tensor, y: Tensor, settings: Settings) -> Sizes:
     if not isinstance(network, networks.Network):
         raise ValueError(f"network must be a stobatch.model.Network, got {type(network).__name__}")
+    if not isinstance(settings, Settings):
+        raise ValueError(f"settings must be a Settings, such as Settings(m=350, steps=300), got {settings!r:.40}")
     sizes = _sizes(network, settings)
     in_range(x, dimension=sizes.dimension)
     classes = sizes.classes
@@ -364,6 +368,8 @@ def _checked(network: networks.Network, x: Tensor, y: Tensor, settings: Settings
         raise ValueError(f"m must divide the {len(x)} examples, as {near} does, got {m}")
     arguments.integer("steps", settings.steps, 1)
     arguments.integer("attack_steps", settings.attack_steps, 1)
+    for name in ("rate_1", "rate_2"):
+        arguments.real(name, getattr(settings, name), 0.0)
     arguments.real("xi", settings.xi, 0.0)
     arguments.real("radius", settings.radius, 0.0, low_open=True)
     return sizes
