@@ -119,15 +119,16 @@ def test_no_product_of_two_noisy_scores_changes_within_the_harmonic_size():
 
 
 def test_units_compared_with_the_attack_size_are_broken():
-    """0.3 units of mu = 0.2 on a pixel in Laplace noise: they exceed 0.2, but a perturbation of 0.2 flips the label."""
-    mu, scale, units = 0.2, 1.0, 0.3
-    half = units * mu / 2.0  # the threshold, for which the true flip is at units * mu / 2
-    assert 1.0 - 0.5 * math.exp(-half / scale) > 0.5, "class 1 leads at the input"
-    assert units > mu > budget.absolute_size(units, mu=mu) == pytest.approx(0.06, rel=1e-14)
-    after = 0.5 * math.exp(-(mu - half) / scale)  # P(class 1) once the input has moved beyond the threshold
-    assert after < 0.5
-    certified = pixeldp.certified_size(1 - 0.5 * math.exp(-half), upper=0.5 * math.exp(-half), scale=scale)
-    assert certified <= half and certified / mu < units
+    """A pixel in Laplace noise is certified for 0.3 units of mu = 0.2, which exceeds 0.2; an attack of 0.2 succeeds."""
+    mu, wrong = 0.2, 1.0 / (1.0 + math.exp(0.12))  # P(class 2) at the input
+    kappa = pixeldp.certified_size(
+        1.0 - wrong, upper=wrong, scale=1.0 / mu
+    )  # the scale over how far mu moves the pixel
+    assert kappa == pytest.approx(0.3, rel=1e-12) and kappa > mu, "as printed it counts as robust"
+    assert budget.absolute_size(kappa, mu=mu) == pytest.approx(0.06, rel=1e-12)
+    threshold = -math.log(2.0 * wrong)
+    assert budget.absolute_size(kappa, mu=mu) < threshold < mu
+    assert 1.0 - 0.5 * math.exp(threshold - mu) > 0.5, "class 2 leads once the pixel has moved by mu"
 
 
 def test_a_perturbation_moves_the_hidden_units_farther_than_printed():
