@@ -8,6 +8,9 @@ import pytest
 ROOMS = (
     "accounting",
     "audit",
+    "byzantine/test_aggregation",
+    "byzantine/test_attacks",
+    "byzantine/test_theory",
     "certified",
     "mechanisms",
     "pate",

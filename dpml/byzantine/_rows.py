@@ -136,16 +136,22 @@ def host(values: Any) -> Matrix:
 
 
 @np.errstate(under="ignore")
-def distances(rows: Rows) -> Matrix:
-    """Squared distances [n, n] of finite rows, as told at the head of this module."""
+def products(rows: Rows, origin: int) -> Matrix:
+    """The products [n, n] of the differences of finite rows to one of them."""
     gram: Any = 0.0
     for block in blocks(rows):
-        moved = block - block[:1]
+        moved = block - block[origin]
         gram = gram + moved @ moved.T
-    products = host(gram)
-    lengths = np.diag(products)
+    return host(gram)
+
+
+@np.errstate(under="ignore")
+def distances(rows: Rows) -> Matrix:
+    """Squared distances [n, n] of finite rows, as told at the head of this module."""
+    gram = products(rows, 0)
+    lengths = np.diag(gram)
     scale = lengths[:, None] + lengths
-    squares = np.triu(scale - 2.0 * products, 1)
+    squares = np.triu(scale - 2.0 * gram, 1)
     lost = np.triu(squares < CANCELLED * scale, 1)
     squares[lost] = 0.0
     again = [(i, np.flatnonzero(lost[i])) for i in range(len(squares)) if lost[i].any()]

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from dpml.byzantine import _geometric
 from dpml.byzantine._diameter import least_diameter
-from dpml.byzantine._rows import Rows, average_of, distances, like, mixed, per_coordinate, received, torch_of
+from dpml.byzantine._rows import Rows, average_of, distances, like, mixed, per_coordinate, products, received, torch_of
 
 __all__ = [
     "average",
@@ -196,7 +196,7 @@ def trimmed_mean(vectors: Any, *, n_byzantine: int) -> Any:
 
 
 def geometric_median(vectors: Any, *, n_byzantine: int) -> Any:
-    """Return the point [d] of least sum of distances to the rows, to about 1e-10 of their spread.
+    """Return the point [d] of least sum of distances to the rows, to about 1e-12 of the spread of most of them.
 
     Unique unless all rows lie on a line and n is even: then it is a row.
 
@@ -207,7 +207,8 @@ def geometric_median(vectors: Any, *, n_byzantine: int) -> Any:
     and Zhang, "The multivariate L1-median and associated data depth", PNAS 2000, for the minimum at a row.
     """
     rows = received(vectors, n_byzantine, slope=2, spare=1).rows
-    return like(vectors, mixed(rows, _geometric.weights(distances(rows))))
+    squares = distances(rows)
+    return like(vectors, mixed(rows, _geometric.weights(squares, products(rows, _geometric.origin(squares)))))
 
 
 def bulyan(vectors: Any, *, n_byzantine: int) -> Any:

@@ -207,7 +207,7 @@ def test_the_geometric_median_is_where_the_unit_vectors_cancel(seed):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(int(rng.integers(3, 16)), int(rng.integers(1, 9))))
     if seed % 4 == 1:
-        rows[-1] *= 1e9
+        rows[-1] *= 1e60 if seed % 8 == 1 else 1e9
     if seed % 4 == 2:
         rows = np.vstack([rows, rows[:1], rows[:1]])
     point = aggregation.geometric_median(rows, n_byzantine=(len(rows) - 1) // 2)
@@ -215,7 +215,7 @@ def test_the_geometric_median_is_where_the_unit_vectors_cancel(seed):
     lengths = np.linalg.norm(away, axis=1)
     there = lengths < 1e-12
     pull = np.linalg.norm((away[~there] / lengths[~there, None]).sum(0))
-    assert pull <= there.sum() + 1e-7
+    assert pull <= there.sum() + 1e-10
     for _ in range(20):  # and no point near by is better
         other = point + rng.normal(size=point.shape) * 10.0 ** rng.integers(-6, 0)
         assert sum_of_distances(rows, other) >= sum_of_distances(rows, point) * (1.0 - 1e-14)
