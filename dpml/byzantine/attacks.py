@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dpml import arguments
-from dpml.byzantine._rows import Rows, average_of, checked, finite, like, torch_of
+from dpml.byzantine._rows import Rows, average_of, checked, finite, like
 
 __all__ = ["empire", "little", "mimic", "sign_flip"]
 
@@ -45,8 +45,9 @@ def little(honest: Any, *, z: float = 1.0) -> Any:
     """
     rows = _honest(honest, 2)
     z = arguments.real("z", z, -1e6, 1e6)
-    spread = rows.std(0, ddof=1) if torch_of(rows) is None else rows.std(0)
-    return like(honest, average_of(rows, range(len(rows))) + z * spread)
+    average = average_of(rows, range(len(rows)))
+    spread = (((rows - average) ** 2).sum(0) / (len(rows) - 1)) ** 0.5  # `std` of torch takes ten times as long
+    return like(honest, average + z * spread)
 
 
 def empire(honest: Any, *, zeta: float = 1.1) -> Any:

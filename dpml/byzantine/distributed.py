@@ -164,7 +164,7 @@ def work(setting: Simulation, index: int, line: messages.Line, *, seconds: float
         found = honest.step()
         if not bool(found.good):
             raise ArithmeticError(f"a loss or a gradient was not finite in step {step}")
-        return found.gradient[0] if attack is None else attack(found.gradient)
+        return found.gradient[0] if attack is None else attack(found.gradient.clone())
 
     return messages.answer(line, respond, like=flat(parameters), seconds=seconds)
 

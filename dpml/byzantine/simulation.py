@@ -250,9 +250,9 @@ class Workers:
         """Every worker draws, releases and submits; return what is made of it, and what was seen of all batches."""
         found = [worker.step() for worker in self.workers]
         gradients = torch.stack([one.gradient for one in found])
-        vectors = self.momentum * self.vectors + (1.0 - self.damping) * gradients
+        vectors = gradients.mul_(1.0 - self.damping).add_(self.vectors, alpha=self.momentum)
         good = torch.stack([one.good for one in found]).all()
-        whole = self.then(vectors.clone()) if bool(good) else torch.full_like(vectors[0], torch.nan)
+        whole = self.then(vectors) if bool(good) else torch.full_like(vectors[0], torch.nan)
         self.vectors = vectors
         log = {name: sum(one.log[name] for one in found) for name in found[0].log}
         means = {name: value / len(found) for name, value in log.items() if name not in ("loss", "clipped")}
