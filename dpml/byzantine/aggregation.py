@@ -11,7 +11,7 @@ among the n - f - 2 rows nearest to $g_i$:
 | `mda` | n >= 2f + 1 | the average of the n - f rows of least diameter $\max D_{ij}$ |
 | `median` | n >= 2f + 1 | in each coordinate the median |
 | `trimmed_mean` | n >= 2f + 1 | in each coordinate the average without the f least and the f largest values |
-| `geometric_median` | n >= 2f + 1 | the point of least $\sum_i \|g_i - y\|$ |
+| `geometric_median` | n >= 2f + 1 | the point of least $\sum_i \lVert g_i - y \rVert$ |
 | `bulyan` | n >= 4f + 3 | n - 2f - 2 times a row of least score is moved to P; the average near the median of P |
 | `bulyan_multi_krum` | n >= 4f + 3 | the same, but each time what Multi-Krum makes of the rows goes to P |
 
