@@ -76,8 +76,7 @@ def distribute(
         ConnectionError: on the server if no worker is left, on a worker if the server is gone.
         ArithmeticError: on a worker whose gradients are not finite: it sends nothing, and is gone.
 
-    Source: the Byzantine paper (Guerraoui, Gupta, Pinot, Rouault and Stephan, "Differential privacy and Byzantine
-    resilience in SGD: do they add up?", PODC 2021), section 2.
+    Source: the Byzantine paper (Guerraoui et al.), Algorithm 1.
     """
     number, link = place
     seconds = arguments.real("seconds", seconds, 0.0, low_open=True)
@@ -101,7 +100,7 @@ def distribute(
 class Remote:
     """The workers in their processes, and the server's rule: a source of vectors for the optimizer.
 
-    Source: the Byzantine paper, section 2.
+    Source: the Byzantine paper (Guerraoui et al.), Algorithm 1.
     """
 
     setting: Simulation
@@ -151,7 +150,7 @@ def work(setting: Simulation, index: int, line: messages.Line, *, seconds: float
     Raises:
         ArithmeticError: if a gradient is not finite.
 
-    Source: the Byzantine paper, section 2.
+    Source: the Byzantine paper (Guerraoui et al.), Algorithm 1.
     """
     attack = None if index < setting.n_honest else setting.attack
     honest = setting.workers([index] if attack is None else range(setting.n_honest), lambda vectors: vectors)

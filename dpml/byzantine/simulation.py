@@ -21,10 +21,11 @@ the data but noisy means: they are post-processing, and cost no privacy.
 
 Privacy. Each worker alone has the guarantee of its mechanism after T steps. The server sees more. Where all honest
 workers draw from the *same* data, each step is n - f releases about the same record, with independent samples and
-independent noise, so that what the server sees is a composition of (n - f) T releases; where they hold disjoint parts,
-a record is behind one worker's releases only, and both guarantees are the same. The run says both. Neighbours are those
-of the sampler. A Byzantine worker that holds the data needs no attack to publish them: what is guaranteed is about the
-honest ones.
+independent noise, so that what the server sees is a composition of (n - f) T releases; where they hold disjoint
+shards, a record is behind one worker's releases only, and both guarantees are the same. (Where shards overlap, the
+releases of the most shards that share a record are counted, all at the rate of the smallest shard, which is the
+highest.) The run says both. Neighbours are those of the sampler. A Byzantine worker that holds the data needs no attack
+to publish them: what is guaranteed is about the honest ones.
 
 The loop is that of `dpml.training.train`: its checks, trace, progress bar, interruption and checkpoints.
 """
@@ -32,6 +33,7 @@ The loop is that of `dpml.training.train`: its checks, trace, progress bar, inte
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +92,7 @@ def simulate(
     generator: torch.Generator,
     momentum: float = 0.0,
     damping: float = 0.0,
-    parts: Sequence[Tensor] | None = None,
+    shards: Sequence[Tensor] | None = None,
     micro_batch: int | None = None,
     trace_every: int | None = None,
     test: tuple[Tensor, Tensor] | None = None,
@@ -114,7 +116,7 @@ def simulate(
         momentum: of each worker, in [0, 1).
         damping: the part of each new gradient that is left out, in [0, 1): 0 for the undamped momentum, equal to
             `momentum` for the damped one.
-        parts: for each honest worker the numbers of the examples that it holds; None if each holds all.
+        shards: for each honest worker the numbers of the examples that it holds; None if each holds all.
 
     Raises:
         ValueError: for bad input, before any step: as `dpml.training.train`, n_byzantine at n/2 or more, a rule that
@@ -122,8 +124,7 @@ def simulate(
         Interrupted: after Ctrl+C, between two steps; its ``run`` holds what was done.
         Diverged: if an honest gradient, the aggregated vector or a parameter is not finite.
 
-    Source: the Byzantine paper (Guerraoui, Gupta, Pinot, Rouault and Stephan, "Differential privacy and Byzantine
-    resilience in SGD: do they add up?", PODC 2021), section 2, with the clipping and the noise of DP-SGD.
+    Source: the Byzantine paper (Guerraoui et al.), Algorithm 1; momentum at the workers as in its section 4.1.
     """
     setting = Simulation(**locals())
     return setting.run(setting.here)
@@ -148,7 +149,7 @@ class Simulation:
         attack: Attack | None,
         momentum: float = 0.0,
         damping: float = 0.0,
-        parts: Sequence[Tensor] | None = None,
+        shards: Sequence[Tensor] | None = None,
         **common: Any,
     ) -> None:
         self.model, self.data, self.rule, self.attack = model, (loss_fn, x, y), rule, attack
@@ -162,10 +163,10 @@ class Simulation:
         if self.n_byzantine > 0:
             arguments.function("attack", attack)
         records = len(x) if isinstance(x, Tensor) and x.dim() else 0
-        self.parts = None if parts is None else _parts(parts, self.n_honest, records)
+        self.shards = None if shards is None else _shards(shards, self.n_honest, records)
         self.least, self.releases = records, self.n_honest
-        if self.parts is not None:
-            self.least, self.releases = min(map(len, self.parts)), int(torch.bincount(torch.cat(self.parts)).max())
+        if self.shards is not None:
+            self.least, self.releases = min(map(len, self.shards)), int(torch.bincount(torch.cat(self.shards)).max())
             sampling = common["sampling"]
             if isinstance(sampling, FixedSize) and sampling.m > self.least:
                 raise ValueError(
@@ -177,7 +178,7 @@ class Simulation:
         (loss_fn, x, y), common = self.data, self.common
         own, found = generators(common["generator"], n=self.n), []
         for i in numbers:
-            held = (x, y) if self.parts is None else (x[self.parts[i]], y[self.parts[i]])
+            held = (x, y) if self.shards is None else (x[self.shards[i]], y[self.shards[i]])
             mechanism, sampling = common["mechanism"], common["sampling"]
             found.append(Worker(self.model, loss_fn, *held, mechanism, sampling, own[i], common["micro_batch"]))
         return Workers(found, self.momentum, self.damping, then)
@@ -219,7 +220,8 @@ class Simulation:
         settings: dict[str, Any] = {"n": self.n, "n_byzantine": self.n_byzantine}
         settings |= {"momentum": self.momentum, "damping": self.damping}
         settings |= {"rule": _name(self.rule), "attack": _name(self.attack)}
-        settings["parts"] = None if self.parts is None else str([part.tolist() for part in self.parts])
+        ids = [part.tolist() for part in self.shards or ()]
+        settings["shards"] = hashlib.sha256(repr(ids).encode()).hexdigest()
         own: dict[str, Any] = {"source": source, "account": account, "settings": settings}
         loss_fn, x, y = self.data
         run = loop.run(self.model, loss_fn, x, y, **own, **self.common)
@@ -230,8 +232,8 @@ class Simulation:
 class Workers:
     """Honest workers with their momentum, and what is made of their vectors: a source for the optimizer.
 
-    Source: the Byzantine paper, section 2; El-Mhamdi, Guerraoui and Rouault, "Distributed momentum for
-    Byzantine-resilient stochastic gradient descent", ICLR 2021, for momentum at the workers.
+    Source: the Byzantine paper (Guerraoui et al.), Algorithm 1; El-Mhamdi, Guerraoui and Rouault, "Distributed
+    momentum for Byzantine-resilient stochastic gradient descent", ICLR 2021, for momentum at the workers.
     """
 
     workers: list[Worker]
@@ -296,18 +298,18 @@ def one_vector(name: str, value: Any, *, like: Tensor) -> Tensor:
     return value
 
 
-def _parts(parts: Sequence[Tensor], n_honest: int, records: int) -> list[Tensor]:
-    if not isinstance(parts, list | tuple) or len(parts) != n_honest:
-        came = f"{len(parts)} of them" if isinstance(parts, list | tuple) else type(parts).__name__
-        raise ValueError(f"parts must be a list of {n_honest} tensors, one for each honest worker, got {came}")
-    for part in parts:
+def _shards(shards: Sequence[Tensor], n_honest: int, records: int) -> list[Tensor]:
+    if not isinstance(shards, list | tuple) or len(shards) != n_honest:
+        came = f"{len(shards)} of them" if isinstance(shards, list | tuple) else type(shards).__name__
+        raise ValueError(f"shards must be a list of {n_honest} tensors, one for each honest worker, got {came}")
+    for part in shards:
         good = isinstance(part, Tensor) and part.dim() == 1 and part.dtype == torch.int64 and len(part) > 0
         if not good or len(part.unique()) < len(part) or not 0 <= int(part.min()) <= int(part.max()) < records:
             came = f"{tuple(part.shape)} of {part.dtype}" if isinstance(part, Tensor) else type(part).__name__
             raise ValueError(
-                f"parts must hold int64 tensors of different numbers in [0, {records}), none empty, got {came}"
+                f"shards must hold int64 tensors of different numbers in [0, {records}), none empty, got {came}"
             )
-    return [part.cpu() for part in parts]
+    return [part.cpu() for part in shards]
 
 
 def _name(function: Any) -> str:

@@ -85,7 +85,7 @@ def test_a_single_worker_is_the_trainer():
 def test_a_step_is_the_algorithm_of_the_page(momentum, damping):
     """Without noise and sampling, against the definition: gradients one by one, momentum, attack, rule, update."""
     x, y = data(**DOUBLE)
-    parts = [torch.arange(i, 40, 4) for i in range(4)]
+    shards = [torch.arange(i, 40, 4) for i in range(4)]
     model = network(**DOUBLE)
     by_hand = network(**DOUBLE)
     optimizer = Recording(model.parameters(), lr=0.1)
@@ -97,7 +97,7 @@ def test_a_step_is_the_algorithm_of_the_page(momentum, damping):
         sampling=FullBatch(),
         momentum=momentum,
         damping=damping,
-        parts=parts,
+        shards=shards,
         attack=functools.partial(attacks.empire, zeta=1.5),
         rule=average,
         optimizer=optimizer,
@@ -106,7 +106,7 @@ def test_a_step_is_the_algorithm_of_the_page(momentum, damping):
     )
     sent = torch.zeros(4, len(flat(model)), **DOUBLE)
     for step in range(4):
-        rows = [gradients(by_hand, x[part], y[part]) for part in parts]
+        rows = [gradients(by_hand, x[part], y[part]) for part in shards]
         clipped = [(g / (g.norm(dim=1, keepdim=True) / 0.7).clamp(min=1.0)).sum(0) / 10.0 for g in rows]
         sent = momentum * sent + (1.0 - damping) * torch.stack(clipped)
         whole = (sent.sum(0) - 0.5 * sent.mean(0)) / 5.0
@@ -182,20 +182,20 @@ def test_honest_workers_that_diverge_end_the_run_whatever_the_rule():
 
 @pytest.mark.parametrize("sampling", [Poisson(q=0.25, expected_batch=10), FixedSize(m=10)])
 def test_the_server_sees_a_release_of_each_honest_worker(sampling):
-    """On the same data 4 workers x 6 steps are 24 releases; on disjoint parts a record is in 6, at the part's rate."""
+    """On the same data 4 workers x 6 steps are 24 releases; on disjoint shards a record is in 6, at the part's rate."""
     mechanism = dp_sgd(sigma=4.0, clip_norm=1.0)
     whole = run(network(), mechanism=mechanism, sampling=sampling, trace_every=3)
     assert whole.guarantee == mechanism.guarantee(sampling=sampling, n=40, steps=24, delta=1e-5)
     assert whole.worker_guarantee == mechanism.guarantee(sampling=sampling, n=40, steps=6, delta=1e-5)
     assert whole.trace.guarantees[0] == mechanism.guarantee(sampling=sampling, n=40, steps=12, delta=1e-5)
     assert whole.guarantee.epsilon > 1.3 * whole.worker_guarantee.epsilon
-    parts = [torch.arange(i, 40, 4) for i in range(4)]
+    shards = [torch.arange(i, 40, 4) for i in range(4)]
     sampling = FixedSize(m=5) if isinstance(sampling, FixedSize) else sampling
-    apart = run(network(), mechanism=mechanism, sampling=sampling, parts=parts)
+    apart = run(network(), mechanism=mechanism, sampling=sampling, shards=shards)
     assert apart.guarantee == apart.worker_guarantee
     assert apart.guarantee == mechanism.guarantee(sampling=sampling, n=10, steps=6, delta=1e-5)
-    parts = [torch.arange(20), torch.arange(15, 40), torch.arange(10, 30), torch.arange(0, 18)]
-    mixed = run(network(), mechanism=mechanism, sampling=sampling, parts=parts)  # 15, 16 and 17 are in all four
+    shards = [torch.arange(20), torch.arange(15, 40), torch.arange(10, 30), torch.arange(0, 18)]
+    mixed = run(network(), mechanism=mechanism, sampling=sampling, shards=shards)  # 15, 16 and 17 are in all four
     assert mixed.guarantee == mechanism.guarantee(sampling=sampling, n=18, steps=24, delta=1e-5)
 
 
@@ -263,7 +263,7 @@ def test_a_checkpoint_of_other_workers_is_refused(tmp_path):
         ("damping", {"damping": 0.5}),
         ("n ", {"n": 6}),
         ("n_byzantine", {"n": 5, "n_byzantine": 2}),
-        ("parts", {"parts": [torch.arange(40)] * 4}),
+        ("shards", {"shards": [torch.arange(40)] * 4}),
     ]
     for name, change in others:
         with pytest.raises(
@@ -316,12 +316,12 @@ BAD = [
     ({"momentum": 1.0}, r"^momentum must be in \[0, 1\)|^momentum must"),
     ({"momentum": math.nan}, r"^momentum must"),
     ({"damping": -0.1}, r"^damping must"),
-    ({"parts": [torch.arange(3)]}, r"^parts must be a list of 4 tensors, .*got 1 of them"),
-    ({"parts": torch.arange(4)}, r"^parts must be a list of 4 tensors"),
-    ({"parts": [torch.arange(3)] * 3 + [torch.arange(0)]}, r"^parts must hold int64 tensors .* none empty"),
-    ({"parts": [torch.arange(3)] * 3 + [torch.tensor([40])]}, r"^parts must hold int64 tensors of different numbers"),
-    ({"parts": [torch.arange(3)] * 3 + [torch.tensor([1, 1])]}, r"^parts must hold int64 tensors of different"),
-    ({"parts": [torch.arange(3)] * 4, "sampling": FixedSize(m=4)}, r"^sampling must draw at most the 3 examples"),
+    ({"shards": [torch.arange(3)]}, r"^shards must be a list of 4 tensors, .*got 1 of them"),
+    ({"shards": torch.arange(4)}, r"^shards must be a list of 4 tensors"),
+    ({"shards": [torch.arange(3)] * 3 + [torch.arange(0)]}, r"^shards must hold int64 tensors .* none empty"),
+    ({"shards": [torch.arange(3)] * 3 + [torch.tensor([40])]}, r"^shards must hold int64 tensors of different numbers"),
+    ({"shards": [torch.arange(3)] * 3 + [torch.tensor([1, 1])]}, r"^shards must hold int64 tensors of different"),
+    ({"shards": [torch.arange(3)] * 4, "sampling": FixedSize(m=4)}, r"^sampling must draw at most the 3 examples"),
     ({"sampling": FixedSize(m=41)}, r"^sampling must draw at most the 40 examples"),
     ({"mechanism": 1.0}, r"^mechanism must be one"),
     ({"steps": 0}, r"^steps must"),
