@@ -6,7 +6,8 @@ Distances. With rows centred on the first one, $a_i = x_i - x_1$, in float64,
 $\|x_i - x_j\|^2 = \|a_i\|^2 + \|a_j\|^2 - 2 \langle a_i, a_j \rangle$ is one product of matrices. Where the right side
 is below a thousandth of $\|a_i\|^2 + \|a_j\|^2$ it loses digits, up to the sign, and the differences of the two rows
 are squared and added up instead. So each distance has a relative error of at most some 1e-12, whatever part the rows
-share and whatever one of them sends. Equal rows have equal distances, to the last bit.
+share and whatever one of them sends. Equal rows have equal distances, to the last bit. (Squares below the floats are
+lost: rows that differ by less than 1e-162 count as equal, and below some 1e-146 the digits become fewer.)
 
 Sorting. Batcher's network of compare-exchanges sorts all coordinates at once, whole rows at a time, on any device.
 """

@@ -10,7 +10,7 @@ import torch
 
 from dpml import mechanisms
 from dpml.accounting import rdp
-from dpml.byzantine import theory
+from dpml.byzantine import aggregation, theory
 from tests.golden import golden
 
 GOLDEN = golden("byzantine")
@@ -135,7 +135,65 @@ def test_krums_constant_is_blanchards():
             assert theory.kappa_krum(n=n, n_byzantine=f) ** 2 == pytest.approx(2.0 * eta, rel=1e-13)
 
 
+def test_the_printed_constant_of_mda_lets_liars_turn_the_answer():
+    """12 honest numbers uniform on an interval of length 1, mean 0.21, 3 liars: the condition holds, and E R = -0.04.
+
+    Of 12 uniform numbers the k-th is k/13 on average. The liars, below, stand where the set of them and the 9 lowest is
+    just narrower than the honest: the answer is (their shift) 1/4 below the honest mean. The shift is in [-1/2, 0]: by
+    Hoeffding the mean of 1500 is off by 0.04 with probability below 2 exp(-2 * 1500 * 0.04^2 / 0.25) < 1e-7.
+    """
+    mean, kappa = 0.21, theory.kappa_mda(n=15, n_byzantine=3)
+    assert kappa**2 / 12.0 < mean**2
+    rng, shifts = np.random.default_rng(0), []
+    for _ in range(1500):
+        honest = np.sort(rng.uniform(mean - 0.5, mean + 0.5, size=12))
+        lie = honest[8] - (1.0 - 1e-9) * (honest[-1] - honest[0])
+        answer = aggregation.mda(np.array([*honest, lie, lie, lie])[:, None], n_byzantine=3)
+        shifts.append(float(answer[0]) - honest.mean())
+        assert shifts[-1] == pytest.approx((3.0 * lie - honest[9:].sum()) / 12.0, abs=1e-12)
+    exact = (3.0 * (9.0 / 13.0 - 11.0 / 13.0) - (10.0 + 11.0 + 12.0) / 13.0) / 12.0
+    assert exact == pytest.approx(-0.25) and mean + exact < 0.0
+    assert np.mean(shifts) == pytest.approx(exact, abs=0.04)
+    assert -exact < theory.kappa_mda_sound(n=15, n_byzantine=3) * math.sqrt(1.0 / 12.0)
+
+
+def test_the_sound_constant_of_mda():
+    """The squared diameter is at most 2 sum |g - mean|^2, which two vectors reach; and the constant by hand."""
+    rng = np.random.default_rng(0)
+    for h in (2, 3, 5, 12):
+        rows = rng.standard_t(1.5, size=(200, h, 3))
+        diameters = ((rows[:, :, None] - rows[:, None]) ** 2).sum(3).max((1, 2))
+        spreads = ((rows - rows.mean(1, keepdims=True)) ** 2).sum((1, 2))
+        assert (diameters <= 2.0 * spreads * (1.0 + 1e-12)).all()
+        assert h > 2 or diameters == pytest.approx(2.0 * spreads)
+    assert theory.kappa_mda_sound(n=15, n_byzantine=3) == pytest.approx(math.sqrt(8.0 * 11.0) * 3.0 / 12.0)
+    assert theory.kappa_mda_sound(n=3, n_byzantine=1) == pytest.approx(theory.kappa_mda(n=3, n_byzantine=1))
+    assert theory.kappa_mda_sound(n=1, n_byzantine=0) == 0.0
+
+
 # ---- variance to norm ----
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-100, 1e135])
+def test_ratios_of_huge_and_tiny_rows_know_no_scale(scale):
+    rows = np.random.default_rng(0).normal(1.0, 1.0, size=(6, 3))
+    assert theory.vn_ratio(scale * rows) == pytest.approx(theory.vn_ratio(rows), rel=1e-12)
+    found, expected = (theory.measured_resilience(2.0 * at * rows, gradients=at * rows) for at in (scale, 1.0))
+    assert found.moments == pytest.approx(expected.moments, rel=1e-12)
+    with pytest.raises(ValueError, match=r"^outputs must "):
+        theory.measured_resilience(1e130 * rows, gradients=1e-130 * rows)
+
+
+def test_noise_that_leaves_the_floats_is_refused_by_name():
+    given = {"clip_norm": 1e100, "q": 1.0, "m": 1, "delta": 1e-5, "epsilon": 1e-300}
+    with pytest.raises(ValueError, match=r"^epsilon must "):
+        theory.theorem_1_noise(**given)
+    with pytest.raises(ValueError, match=r"^epsilon must "):
+        theory.proposition_2_bounds(kappa=1.0, dimension=10, **(given | {"epsilon": 1e-90}))
+    tiny = {"clip_norm": 1.0, "q": 1e-300, "m": 1, "epsilon": 699.0}  # e^epsilon/q is beyond the floats
+    base = float(mpmath.log1p(mpmath.expm1(mpmath.mpf(699)) / mpmath.mpf(1e-300)))
+    delta = 1e-300 * mechanisms.gaussian_delta(sigma=0.01, epsilon=base)
+    assert theory.one_step_delta(s=0.02, **tiny) == pytest.approx(delta, rel=1e-9)
 
 
 def test_the_ratio_of_known_rows():

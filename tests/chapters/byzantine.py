@@ -30,7 +30,7 @@ def cell_14(says):
 
 def cell_16(says):
     fit = {"n": 15, "n_byzantine": 3}
-    says({"7.8": theory.kappa_krum(**fit), "0.707": theory.kappa_mda(**fit)})
+    says({"7.8": theory.kappa_krum(**fit), "0.707": theory.kappa_mda(**fit), "2.35": theory.kappa_mda_sound(**fit)})
     with pytest.raises(ValueError, match="n_byzantine"):
         theory.kappa_bulyan(n=26, n_byzantine=6)
     assert theory.kappa_bulyan(n=27, n_byzantine=6) > 0

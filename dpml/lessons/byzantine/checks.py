@@ -90,6 +90,12 @@ def check_mix(answer: Any) -> None:
 
         return found
 
+    def in_place(vectors: Any, *, n_byzantine: int) -> Array:
+        rows = np.array(vectors)
+        for at in range(len(rows)):
+            rows[at] = mix()(rows, n_byzantine=n_byzantine)[at]
+        return rows
+
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         yield {"vectors": np.array([[0.0], [1.0], [3.0], [100.0]]), "n_byzantine": 1}
         for i in range(9):
@@ -116,6 +122,7 @@ def check_mix(answer: Any) -> None:
             ),
             Mistake(mix(join=np.median), "it takes the median of the nearest rows. They are averaged."),
             Mistake(mix(join=np.sum), "it adds the nearest rows up. They are averaged."),
+            Mistake(in_place, "it puts the averages into `vectors` while later rows still need the old ones."),
             Mistake(
                 lambda vectors, *, n_byzantine: mix()(vectors, n_byzantine=n_byzantine).mean(axis=0),
                 "it returns one vector. Each row is replaced, and a rule comes after.",
@@ -498,7 +505,7 @@ def check_liar_limit(answer: Any) -> None:
             ),
             Mistake(
                 z(honest=lambda k, f: k - f),
-                "near the limit a liar is farther from an honest vector than the honest ones: it is no neighbour.",
+                "at the limit no liar is nearer to an honest vector than the honest ones: all k distances are 2.",
             ),
         ],
         hint="Set the two scores equal and solve for z: k distances of an honest vector, fewer of a liar.",
