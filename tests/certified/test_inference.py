@@ -38,6 +38,31 @@ def threshold(at):
     return made
 
 
+def test_theorem_5_holds_for_every_function_of_two_mechanisms():
+    """Two randomized responses to one bit, every 0/1 score of their answers times a factor for the second class.
+
+    All expectations are exact. Where it certifies, the other bit has the same label; with less than half of the
+    exponent that is false.
+    """
+    epsilons = (0.4, 0.7)
+    keep = [math.exp(e) / (1 + math.exp(e)) for e in epsilons]
+    law = np.outer([keep[0], 1 - keep[0]], [keep[1], 1 - keep[1]]).ravel()  # of both answers when the bit is 0
+    scores = (np.arange(16)[:, None] >> np.arange(4)) & 1
+    factors = np.linspace(0.05, 1.0, 20)
+    here, there = (
+        np.array([(first, factor * second) for first in scores @ p for second in scores @ p for factor in factors])
+        for p in (law, law[::-1])
+    )
+    label = here.argmax(1)
+    lower, upper = here.max(1), here.min(1)
+    changes = there.argmax(1) != label
+    certified = inference.composed(lower, upper=upper, epsilons=epsilons)
+    assert certified.sum() > 100 and not changes[certified].any()
+    assert changes[inference.composed(lower, upper=upper, epsilons=[0.49 * sum(epsilons)])].any()
+    with pytest.raises(ValueError, match=r"^epsilons must"):
+        inference.composed(0.9, upper=0.1, epsilons=[-0.1])
+
+
 def test_sizes_are_those_of_the_rules(net):
     """A label that is sure, in one dimension: eps_r by hand, then kappa, phi, their sum and the harmonic rule."""
     found = infer(threshold(-0.9), torch.full((1, 1), 0.5), scales=inference.Scales(input=0.05, hidden=0.1), draws=500)

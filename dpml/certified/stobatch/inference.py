@@ -53,15 +53,33 @@ from dpml.certified.stobatch.model import Network
 from dpml.certified.stobatch.training import in_range
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Drawn", "Inferred", "Norm", "Scales", "by_counts", "by_means", "infer", "l_1", "l_inf", "printed_scales"]
+__all__ = ["Drawn", "Inferred", "Norm", "Scales", "by_counts", "by_means", "composed", "infer", "l_1", "l_inf"]
+__all__ += ["printed_scales"]
 
 AT_ONCE = 2**15
 """Noisy inputs in memory at once."""
 
 Norm = Callable[["NDArray[np.float64]"], tuple[float, float]]
 """From theta_1 to how far a perturbation of norm 1 moves the input and the hidden layer, each in l1."""
+
+
+def composed(lower: ArrayLike, *, upper: ArrayLike, epsilons: ArrayLike) -> NDArray[np.bool_]:
+    r"""Return whether $p > e^{2 \sum_s \varepsilon_s} u$ for p = `lower`, u = `upper`.
+
+    Then the label is certified for one unit of perturbation. `epsilons` holds what such a unit costs each of S
+    independent mechanisms; `lower` bounds the expected score of a class from below, `upper` those of all others from
+    above.
+
+    Raises:
+        ValueError: if lower or upper is not in [0, 1], or epsilons not a one-dimensional array of at least one number
+            in [0, inf).
+
+    Source: StoBatch (Phan et al., ICML 2020), Theorem 5, proved at the head of this module.
+    """
+    parts = arguments.array("epsilons", epsilons, ndim=1, min_size=1, low=0.0)
+    return pixeldp.condition(lower, upper=upper, epsilon=float(parts.sum()), delta=0.0)
 
 
 def l_inf(theta: NDArray[np.float64]) -> tuple[float, float]:
