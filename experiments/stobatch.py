@@ -22,8 +22,9 @@ The methods:
 - ``DP-SGD``; ``PixelDP``, which is not private, and ``SecureSGD-AGM``: `dpml.certified.stobatch.baselines`, which also
   names the two baselines of the paper that are left out.
 
-``multiplier`` is the noise multiplier of DP-SGD; 0 is without privacy. Epsilon follows from the tight accountant:
-add/remove and delta 1e-5 for the methods with a multiplier, replace-one and delta 0 for ``local``.
+``multiplier`` is the noise multiplier of DP-SGD; at 0 gradients are clipped all the same, but there is no noise and no
+privacy. Epsilon follows from the tight accountant: add/remove and delta 1e-5 for the methods with a multiplier,
+replace-one and delta 0 for ``local``.
 
 The digits are divided at random, with one seed for all runs: the last 360 in the order of the set are by other writers
 and some points harder for every method. Step sizes, attack sizes in training and clip norm were chosen on digits, by
@@ -252,7 +253,7 @@ def private(setting: Setting, sized: Sized, given: Work) -> tuple[torch.nn.Modul
 
     from dpml.certified import smoothing
     from dpml.certified.stobatch import baselines, central
-    from dpml.training import dp_sgd, sgd
+    from dpml.training import dp_sgd
     from dpml.training import train as train_model
     from dpml.training.sampling import Poisson
 
@@ -261,7 +262,7 @@ def private(setting: Setting, sized: Sized, given: Work) -> tuple[torch.nn.Modul
     net = central.network(dimension=dimension, hidden=sized.hidden, classes=10, generator=first).to(device)
     batch = round(sized.q * len(given.x))
     common: dict[str, Any] = {
-        "mechanism": dp_sgd(sigma=setting.multiplier, clip_norm=1.0) if setting.multiplier else sgd(),
+        "mechanism": dp_sgd(sigma=setting.multiplier, clip_norm=1.0),
         "sampling": Poisson(q=sized.q, expected_batch=batch),
         "steps": sized.steps_private,
         "optimizer": torch.optim.SGD(net.parameters(), lr=0.5),
