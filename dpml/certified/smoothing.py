@@ -120,7 +120,8 @@ def laplace_radius(lower: ArrayLike, *, upper: ArrayLike, scale: float) -> NDArr
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         ratio = (p - u) / u
         first = 0.5 * np.where(ratio < math.inf, np.log1p(ratio), np.log(np.maximum(p, u)) - np.log(u))
-        second = -np.log1p(np.minimum(u - p, 0.0))
+        far = (p >= 0.5) & (u < p / 2.0)  # then 1 - p is exact, while u - p loses the digits of u
+        second = -np.where(far, np.log(1.0 - p + u), np.log1p(np.minimum(u - p, 0.0)))
     return _radius(scale, np.where(p > u, np.maximum(first, second), 0.0), "scale")
 
 

@@ -48,6 +48,21 @@ def test_radii_of_limits_in_high_precision():
         assert smoothing.laplace_radius(p, upper=u, scale=1.0) == 0.0
 
 
+def test_no_laplace_radius_is_too_large():
+    rng = np.random.default_rng(0)
+    near, any_size = 1.0 - 2.0 ** -rng.uniform(0.1, 53.0, 1000), 2.0 ** -rng.uniform(0.01, 300.0, 500)
+    p = np.concatenate([near, any_size, [1.0 - 2.0**-53, 1.0 - 2.0**-53]])
+    u = np.concatenate(
+        [2.0 ** -rng.uniform(0.1, 60.0, 1300), 2.0 ** -rng.uniform(60.0, 1000.0, 200), [2.0**-54, 2e-17]]
+    )
+    found = smoothing.laplace_radius(p, upper=u, scale=1.0)
+    with mpmath.workdps(330):
+        for one, other, radius in zip(p, u, found, strict=True):
+            high, low = mpmath.mpf(float(one)), mpmath.mpf(float(other))
+            true = max(mpmath.log(high / low) / 2, -mpmath.log(1 - high + low), mpmath.mpf(0))
+            assert radius <= true and radius == pytest.approx(float(true), rel=1e-12)
+
+
 def test_counts_from_none_to_all():
     draws, alpha = 500, 1e-3
     radii = smoothing.radius(np.arange(draws + 1), draws=draws, alpha=alpha, sigma=0.25)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpml.certified import pixeldp, smoothing
-from dpml.certified.stobatch import budget
+from dpml.certified.stobatch import budget, reconstruction
 from dpml.lessons.certified import explorers
 
 
@@ -29,7 +29,7 @@ def cell_10(says, count, least, radius, draws, alpha, sigma):
 
 def cell_15(says):
     figure = explorers.radius_of_votes()
-    assert "Cohen certifies 1.44 σ, PixelDP 1.08 σ" in figure.frame(share=0.95).title
+    assert "Cohen certifies 1.44 σ, PixelDP 1.12 σ" in figure.frame(share=0.95).title
     assert "Cohen certifies 2.46 σ, PixelDP 1.33 σ" in figure.frame(share=1.0).title
     says({"3.20": smoothing.radius(10_000, draws=10_000, alpha=0.001, sigma=1.0)})
     assert "at least 0.9250" in figure.frame(share=0.95).readout
@@ -82,12 +82,15 @@ def cell_47(opened, true, result, accuracy):
     assert result.guarantee is None and result.claimed < 0.3 and accuracy > 0.6
 
 
-def cell_36():
+def cell_36(digits, m):
     figure = explorers.rank_test()
     assert figure.frame().title == (
         "Second singular value 1.5e-09 for the true batch, 5.5 for the neighbour: it tells them apart."
     )
     assert all("does not tell" in figure.frame(case=case).title for case in ("same", "clipped"))
+    batch = 2.0 * digits.train_images[:m].reshape(m, -1) / 16.0 - 1.0
+    mirrored = [reconstruction.same_covariance(batch, index=i)[i] for i in range(m)]
+    assert batch.min() == -1.0 and min(np.abs(image).max() for image in mirrored) > 1.0
 
 
 def cell_38(found, digits, m):

@@ -150,7 +150,7 @@ def same_covariance(data: ArrayLike, *, index: int = 0) -> NDArray[np.float64]:
     r"""Return the neighbour of [m, d] data in which example `index` is $2\,\mathrm{mean}(\text{others}) - x$.
 
     Mirrored at the mean of the others, it leaves the covariance as it is: `rank_test` does not tell the two apart. It
-    may leave the range of the data.
+    may leave the range of the data, as each of the first 350 digits does; then it is no neighbour there.
 
     Raises:
         ValueError: if data is not a finite array of shape [m, d] with at least two rows, index not an integer in

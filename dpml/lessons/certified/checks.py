@@ -119,6 +119,20 @@ def check_radius(answer: Any) -> None:
                 "it uses an upper limit: with probability 1 - alpha the truth is below it, and the radius too large.",
             ),
             Mistake(
+                rule(lambda count, draws, alpha: lower(count, draws, 1.0 - alpha)),
+                "it takes 1 - alpha for the chance of error: alpha is that chance, and 1 - alpha the confidence.",
+            ),
+            Mistake(
+                rule(
+                    lambda count, draws, alpha: min(
+                        count / draws + float(ndtri(alpha)) * math.sqrt(count / draws * (1 - count / draws) / draws),
+                        1 - 1e-12,
+                    )
+                ),
+                "it takes the number of votes for normal: that is only nearly so, and the limit is too high where most "
+                "agree.",
+            ),
+            Mistake(
                 rule(refuses=lambda p: False),
                 "it returns a negative radius where the limit is below one half: there it must abstain.",
             ),
