@@ -11,7 +11,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from dpml import data
 from dpml.accounting.tradeoff import laplace_fnr
@@ -49,11 +48,12 @@ def radius_of_votes() -> Explorer:
             both = smoothing.laplace_radius(p, upper=u, scale=1.0), pixeldp.certified_size(p, upper=u, scale=1.0)
             return float(both[0]), float(both[1])
 
-        def less(log_delta: float) -> float:
-            return -float(pixeldp.certified_size_gaussian(p, upper=u, sigma=1.0, delta=math.exp(log_delta)))
-
-        best = minimize_scalar(less, bounds=(math.log(1e-3), math.log(0.5)), method="bounded", options={"xatol": 0.02})
-        return float(smoothing.gaussian_radius(p, upper=u, sigma=1.0)), -float(best.fun)
+        logs = np.linspace(math.log(1e-3), math.log(0.5), 8)
+        for _ in range(3):  # the best delta lies between the neighbours of the best one so far
+            sizes = [float(pixeldp.certified_size_gaussian(p, upper=u, sigma=1.0, delta=math.exp(log))) for log in logs]
+            best = int(np.argmax(sizes))
+            logs = np.linspace(logs[max(best - 1, 0)], logs[min(best + 1, 7)], 8)
+        return float(smoothing.gaussian_radius(p, upper=u, sigma=1.0)), max(sizes)
 
     @cache
     def curves(draws: int, noise: str) -> Array:
