@@ -304,10 +304,11 @@ def _rounds(squares: Matrix, f: int) -> list[list[int]]:
 
 
 def _mean(values: list[Rows]) -> Rows:
-    total = values[0] + 0.0
+    part = 0.5 ** len(values).bit_length()  # exact; the sum itself may leave the floats
+    total = values[0] * part
     for value in values[1:]:
-        total += value
-    total /= len(values)
+        total += value * part
+    total /= len(values) * part
     return total
 
 

@@ -316,6 +316,15 @@ def test_a_row_at_the_end_of_the_floats_does_not_reach_the_output(rule, huge, dt
     assert np.abs(np.asarray(out if dtype is None else out.double())).max() < 4.0
 
 
+@every_rule
+@pytest.mark.parametrize("n_byzantine", [0, 1])
+def test_rows_whose_sum_leaves_the_floats_have_a_finite_answer(rule, n_byzantine):
+    """15 rows in float32, at nearly a quarter of the largest number: as in float64."""
+    rows = torch.full((15, 3), 8e37) * torch.linspace(1.0, 1.01, 15)[:, None] * torch.tensor([1.0, -1.0, 0.5])
+    found, expected = rule(rows, n_byzantine=n_byzantine), rule(rows.double(), n_byzantine=n_byzantine)
+    assert found.numpy() == pytest.approx(expected.numpy(), rel=1e-6)
+
+
 def test_bad_rows_in_scores_subsets_and_mixing():
     rows = some_rows(n=11)
     sent = np.insert(rows, 4, math.nan, axis=0)
