@@ -9,7 +9,8 @@ one batch. All fetch fresh examples in every round. Processor time on one thread
 Processes. Training of one model by one process and by two that share each batch (gloo on the loopback): processor time
 of a step in the busier process, the median of three runs. A machine with a free core for each takes that time on the
 wall; what other work on it adds is not measured. The self-test before the first step is left out: two runs of different
-length are compared.
+length are compared. With ``--device cuda`` (``bash experiments/gpu.sh processes``) these are printed for one and two
+GPUs with nccl, by the clock on the wall, and nothing is recorded.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ def steps_of_workers(size: int, seconds: float) -> dict[str, Any]:
     return {"task": "workers", "case": str(size), "seconds": shortest(contestants, seconds)}
 
 
-def share(name: str, size: int, steps: int, rank: int, processes: int, store: str) -> float:
-    """The processor time of this process for a run of so many steps."""
+def share(name: str, size: int, device: str, rank: int, processes: int, store: str) -> float:
+    """The time of a step in this process: of the processor, or on a GPU by the clock on the wall."""
     from datetime import timedelta
 
     from torch import distributed
@@ -106,34 +107,47 @@ def share(name: str, size: int, steps: int, rank: int, processes: int, store: st
     from dpml.training.sampling import FixedSize
 
     torch.set_num_threads(1)
-    group = None
+    group, place = None, torch.device("cuda", rank) if device == "cuda" else torch.device("cpu")
+    if device == "cuda":
+        torch.cuda.set_device(place)
     if processes > 1:
         where = {"init_method": f"file://{store}", "rank": rank, "world_size": processes}
-        distributed.init_process_group("gloo", timeout=timedelta(seconds=300), **where)
+        backend = "nccl" if device == "cuda" else "gloo"
+        distributed.init_process_group(backend, timeout=timedelta(seconds=300), **where)
         group = distributed.group.WORLD
-    x, y = batch(10_000, torch.device("cpu"))
-    model = network(name, torch.device("cpu"))
+    x, y = batch(10_000, place)
+    model = network(name, place)
+    clock = time.perf_counter if device == "cuda" else time.process_time
     given: dict[str, Any] = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "delta": 1e-5, "group": group}
 
     def seconds(count: int) -> float:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         generator = torch.Generator().manual_seed(0)
-        started = time.process_time()
+        started = clock()
         own: dict[str, Any] = {"steps": count, "optimizer": optimizer, "generator": generator, "trace_every": count}
-        train(model, losses, x, y, sampling=FixedSize(m=size), **own, **given)
-        return time.process_time() - started
+        train(model, losses, x, y, sampling=FixedSize(m=size), **own, **given)  # its end waits for the device
+        return clock() - started
 
     seconds(1)
-    found = [(seconds(LONG) - seconds(SHORT)) / (LONG - SHORT) for _ in range(steps)]
+    found = [(seconds(LONG) - seconds(SHORT)) / (LONG - SHORT) for _ in range(3)]
     if processes > 1:
         distributed.destroy_process_group()
     return statistics.median(found)
 
 
-def in_processes(name: str, size: int, processes: int) -> float:
-    """The processor time of a step in the busier of so many processes."""
+def in_processes(name: str, size: int, processes: int, device: str = "cpu") -> float:
+    """The time of a step in the busier of so many processes."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, str(Path(__file__).resolve()), "--share", name, str(size), str(processes)]
+        command = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            "--device",
+            device,
+            "--share",
+            name,
+            str(size),
+            str(processes),
+        ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
         started = [
             subprocess.Popen(
@@ -178,11 +192,19 @@ def tables(record: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure steps of many workers, and of two processes.")
     parser.add_argument("--seconds", type=float, default=8.0, help="for each case (default 8)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--share", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.share:
         name, size, processes, rank, store = given.share
-        print(share(name, int(size), 3, int(rank), int(processes), store))
+        print(share(name, int(size), given.device, int(rank), int(processes), store))
+        return
+    if given.device == "cuda":
+        if torch.cuda.device_count() < 2:
+            raise SystemExit(f"Two GPUs are needed, PyTorch finds {torch.cuda.device_count()}.")
+        for name, size in [("mlp", 8192), ("cnn", 8192), ("resnet", 4096)]:
+            one, two = (in_processes(name, size, processes, "cuda") for processes in (1, 2))
+            print(f"{name} {size}: {1e3 * one:.3g} ms on one GPU, {1e3 * two:.3g} ms on two, gain {one / two:.2f}")
         return
     rows = [steps_of_workers(size, given.seconds) for size in SIZES]
     for name, size in SHARED:

@@ -12,6 +12,7 @@
 #   bash experiments/gpu.sh byzantine                   Byzantine workers and noise, Figures 2 to 5 of the paper on full
 #                                                       Fashion-MNIST; dpml/datasets/recorded/byzantine_figures.json,
 #                                                       part full; go on by repeating
+#   bash experiments/gpu.sh processes                   what a second GPU gains, with nccl; printed
 #   bash experiments/gpu.sh --preset tiny --into FILE   the code of the first on the CPU, in seconds
 # Needs Python with torch, numpy, scipy and tqdm. To set opacus beside it, put its wheel and that of opt_einsum into
 # experiments/wheels (pip download --no-deps opacus opt_einsum); both are pure Python and run from where they lie.
@@ -30,6 +31,7 @@ rates) part=(experiments.ptr_tables --preset rates) ;;
 ptr_tables) part=(experiments.ptr_tables --preset gpu) ;;
 stobatch) part=(experiments.stobatch --preset full) ;;
 byzantine) part=(experiments.byzantine_figures --preset full) ;;
+processes) exec "$python" benchmarks/workers.py --device cuda ;;
 *) exec "$python" -m experiments.gpu "$@" ;;
 esac
 shift

@@ -1,7 +1,12 @@
 r"""Several processes that train one model together: each takes its share of every batch.
 
-Every process makes the same call of `dpml.training.train` with the same arguments, a generator of the same seed among
-them, and with a process group of torch.distributed (gloo on CPUs, nccl on GPUs). In each step
+Every process, started by ``torchrun --nproc-per-node 2 script.py``, makes the same call with the same arguments, a
+generator of the same seed among them, and with a process group (gloo on CPUs, nccl on GPUs)::
+
+    torch.distributed.init_process_group("gloo")
+    train(model, loss_fn, x, y, ..., group=torch.distributed.group.WORLD)
+
+In each step
 
 - all draw the same sample, as their generators agree, and process r of R takes the examples at the places r, r + R, ...
   of it: one Poisson sample, and no example twice;

@@ -37,4 +37,4 @@ def test_the_measurements_run():
     """On few examples, one process: the same code as the record's."""
     row = workers.steps_of_workers(5, 0.0)
     assert set(row["seconds"]) == {workers.PLAIN, *(rule.replace("_", "-") for rule in workers.RULES)}
-    assert workers.share("mlp", 20, 1, 0, 1, "") != 0.0
+    assert workers.share("mlp", 20, "cpu", 0, 1, "") != 0.0
