@@ -85,7 +85,7 @@ def as_two(rank, folder):
     """Training that two processes share, by every mechanism; then one that loses a process."""
     where = f"file://{folder}/two"
     distributed.init_process_group("gloo", init_method=where, rank=rank, world_size=2, timeout=timedelta(seconds=60))
-    given = {"group": distributed.group.WORLD, "steps": STEPS, "micro_batch": 7}
+    given = {"group": distributed.group.WORLD, "steps": STEPS, "micro_batch": 7, "trace_every": 4}
     ends = {}
     for name, mechanism in MECHANISMS.items():
         model = helpers.network()

@@ -226,7 +226,8 @@ def test_two_processes_end_where_one_ends(launched, name):
     """Parameters, losses, norms and the fraction clipped to 1e-5, and the same epsilon; both processes to the bit."""
     model, found = helpers.network(), launched["two0"]["ends"][name]
     mechanism = ranks.MECHANISMS[name]
-    run = helpers.train(model, *helpers.data(), mechanism=mechanism, test=helpers.data(seed=9), steps=ranks.STEPS)
+    given = {"steps": ranks.STEPS, "trace_every": 4, "test": helpers.data(seed=9)}
+    run = helpers.train(model, *helpers.data(), mechanism=mechanism, **given)
     assert torch.equal(found["end"], launched["two1"]["ends"][name]["end"])
     assert (found["end"] - helpers.flat(model)).abs().max() <= 1e-5
     assert (found["end"] - helpers.flat(helpers.network())).abs().max() > 0.01
@@ -246,13 +247,13 @@ def test_processes_that_do_not_agree_are_refused(launched):
 def test_a_lost_process_ends_the_run_with_what_was_spent_and_a_checkpoint(launched):
     """From the checkpoint one process goes on, and ends where an undisturbed run ends."""
     found, whole = launched["lost"], helpers.network()
-    straight = helpers.train(whole, *helpers.data(), steps=ranks.STEPS)
+    straight = helpers.train(whole, *helpers.data(), steps=ranks.STEPS, trace_every=4)
     assert found["error"].startswith("a process of the group of 2 is gone, or did not answer")
     assert f"{ranks.LOST - 1} private steps were done before this. Spent, with the step" in found["notes"][0]
     assert "The same call goes on from there" in found["notes"][0]
     model = helpers.network(3)
     file = launched["folder"] / "lost.ckpt"
-    again = helpers.train(model, *helpers.data(), steps=ranks.STEPS, checkpoint=file)
+    again = helpers.train(model, *helpers.data(), steps=ranks.STEPS, trace_every=4, checkpoint=file)
     assert (helpers.flat(model) - helpers.flat(whole)).abs().max() <= 1e-5
     assert again.guarantee == straight.guarantee and again.trace.steps.tolist() == straight.trace.steps.tolist()
 
