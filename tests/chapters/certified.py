@@ -109,3 +109,23 @@ def cell_42(says, table):
 
 def cell_44(held, tried):
     assert held == tried > 90
+
+
+def cell_49(says, table):
+    rows = {(name, claimed, spent): values for name, claimed, spent, *values in table}
+    printed = [values[0] for (name, _, _), values in rows.items() if name == "as printed"]
+    says({"86": 100 * min(printed), "88 %": max(printed), "78 %": rows["local", "none", "100"][0]})
+    says({"88 %": rows["no noise", "none", "none"][0]})
+    central = rows["central", "none", "4.903"]
+    others = [values for (name, _, _), values in rows.items() if name != "central"]
+    assert all(central[i] > max(row[i] for row in others) for i in range(3))
+
+
+def cell_51(says):
+    figure = explorers.certified_accuracy()
+    said = "82 % without privacy, 73 % at ε = 4.9, 44 % at ε = 1.3"
+    assert figure.frame(radius=0.5).title == f"Certified to 0.5 at σ = 0.5: {said}."
+    said = "63 % without privacy, 50 % at ε = 4.9, 9 % at ε = 1.3"
+    assert figure.frame(radius=0.5, noise="1.0").title == f"Certified to 0.5 at σ = 1.0: {said}."
+    says({"82 %": 0.82, "73 %": 0.73, "44 %": 0.44, "63": 63, "50": 50, "9 %": 0.09})
+    says({"1.23": smoothing.radius(1000, draws=1000, alpha=0.001, sigma=0.5)})

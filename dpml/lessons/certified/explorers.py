@@ -18,7 +18,7 @@ from dpml.audit.samples import lower_limit
 from dpml.certified import pixeldp, smoothing
 from dpml.certified.stobatch import budget, reconstruction
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axis, Frame, Key, Line, Points, Rule, Text
+from dpml.classroom.marks import Area, Axis, Frame, Key, Line, Points, Role, Rule, Text
 
 Array = NDArray[np.float64]
 
@@ -416,4 +416,63 @@ def rank_test() -> Explorer:
         ],
         x=Axis("rank of the singular value", 0.5, 16.5),
         y=Axis("singular value", 1e-12, 1e13, "log"),
+    )
+
+
+def certified_accuracy() -> Explorer:
+    """Recorded runs on the digits: certified accuracy against the radius, without privacy and with two budgets."""
+    recorded = data.recorded("stobatch")["cpu"]
+    radii = sorted(recorded["settings"]["radii"])
+    places = [recorded["settings"]["radii"].index(radius) for radius in radii]
+    seeds = len(recorded["settings"]["preset"]["seeds"])
+    looks: dict[float, Role] = {0.0: "muted", 2.0: "D", 6.0: "D'"}
+
+    @cache
+    def curve(noise: float, multiplier: float) -> tuple[float | None, Array]:
+        """The epsilon, and the mean certified accuracy over the seeds, in percent."""
+        wanted = "digits", "StoBatch, central", noise, multiplier
+        rows = [
+            row for row in recorded["rows"] if (row["set"], row["method"], row["noise"], row["multiplier"]) == wanted
+        ]
+        return rows[0]["spent"], 100 * np.mean([row["radii_l2"] for row in rows], axis=0)[places]
+
+    def draw(radius: float, noise: str) -> Frame:
+        found = {multiplier: curve(float(noise), multiplier) for multiplier in looks}
+        names = {m: "no privacy" if epsilon is None else f"ε = {epsilon:.1f}" for m, (epsilon, _) in found.items()}
+        now = {m: float(np.interp(radius, radii, line)) for m, (_, line) in found.items()}
+        said = ", ".join(f"{now[m]:.0f} % at {names[m]}" if m else f"{now[m]:.0f} % without privacy" for m in looks)
+        return Frame(
+            title=f"Certified to {radius:.1f} at σ = {noise}: {said}.",
+            readout=f"Mean of {seeds} seeds, radius in ℓ₂ for pixels from −1 to 1.",
+            marks=[
+                *(
+                    Line(radii, found[m][1], role, Key(names[m], 1.5, 97.0 - 8.0 * i))
+                    for i, (m, role) in enumerate(looks.items())
+                ),
+                Rule("muted", x=radius),
+                Points([radius] * len(now), list(now.values()), "measured"),
+            ],
+        )
+
+    return Explorer(
+        "certified-accuracy",
+        draw,
+        [
+            Range(
+                "radius",
+                "radius",
+                [0.0, 0.2, 0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 1.8, 2.0],
+                0.2,
+                "How far an attacker may move the image.",
+            ),
+            Switch(
+                "noise",
+                "σ",
+                {"0.25": "0.25", "0.5": "0.5", "1.0": "1"},
+                "0.5",
+                "The deviation of the noise on a pixel, in training and in smoothing.",
+            ),
+        ],
+        x=Axis("certified ℓ₂ radius", 0.0, 2.05),
+        y=Axis("right and certified, %", 0.0, 102.0),
     )
