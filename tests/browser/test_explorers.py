@@ -82,36 +82,51 @@ def drive(browser: Any, explorer: Any, slider: Any) -> None:
     assert abs(browser.execute_script("return window.scrollY") - place) < 60, "a key scrolled the page"
 
 
-def test_every_explorer_moves_by_keyboard(browser: Any, site: Path, address: str) -> None:
-    count = 0
+def switches_redraw(browser: Any, explorer: Any) -> None:
+    """Each preset is drawn or described in its own way, and the arrow key moves between them."""
+    seen = set()
+    boxes = explorer.find_elements("css selector", "fieldset input[type=radio]")
+    for box in boxes:
+        browser.execute_script(SHOW, box)
+        box.click()
+        assert box.is_selected()
+        label = explorer.find_element("css selector", ".dpml-panels").get_attribute("aria-label")
+        seen.add((browser.execute_script(SHAPES, explorer), label))
+    assert len(seen) == len(boxes), "two presets show the same"
+    if boxes:
+        browser.execute_script("arguments[0].focus()", boxes[-1])
+        press(browser, "ARROW_LEFT")
+        assert not boxes[-1].is_selected(), "the arrow key does not move the switch"
+
+
+def test_every_explorer_is_driven(browser: Any, site: Path, address: str) -> None:
+    """By keyboard, slider by slider and switch by switch; then it fits a projector, and a phone.
+
+    Figure, title and controls together are at most so high, with the finding uncovered and the table closed.
+    """
+    heights = {}
     for page in pages_with_explorers(site):
         open_page(browser, f"{address}/{page}")
         for explorer in explorers(browser):
-            assert sliders(explorer), f"{page}: an explorer without a slider"
-            for slider in sliders(explorer):
-                assert slider.get_attribute("aria-valuetext") != slider.get_attribute("value"), "the index, not a value"
-                drive(browser, explorer, slider)
-                count += 1
-    assert count > 0, "the site shows no explorer"
-
-
-def test_every_switch_redraws(browser: Any, site: Path, address: str) -> None:
-    for page in pages_with_explorers(site):
-        open_page(browser, f"{address}/{page}")
-        for explorer in explorers(browser):
-            seen = set()
-            boxes = explorer.find_elements("css selector", "fieldset input[type=radio]")
-            for box in boxes:
-                browser.execute_script(SHOW, box)
-                box.click()
-                assert box.is_selected()
-                label = explorer.find_element("css selector", ".dpml-panels").get_attribute("aria-label")
-                seen.add((browser.execute_script(SHAPES, explorer), label))
-            assert len(seen) == len(boxes), f"{page}: two presets show the same"
-            if boxes:
-                browser.execute_script("arguments[0].focus()", boxes[-1])
-                press(browser, "ARROW_LEFT")
-                assert not boxes[-1].is_selected(), f"{page}: the arrow key does not move the switch"
+            name = f"{page}, {explorer.get_attribute('data-name')}"
+            assert sliders(explorer), f"{name}: an explorer without a slider"
+            try:
+                for slider in sliders(explorer):
+                    value = slider.get_attribute("aria-valuetext")
+                    assert value != slider.get_attribute("value"), "the index, not a value"
+                    drive(browser, explorer, slider)
+                switches_redraw(browser, explorer)
+            except AssertionError as error:
+                raise AssertionError(f"{name}: {error}") from error
+        for size in (PROJECTOR, PHONE):
+            resize(browser, size)
+            for explorer in explorers(browser):
+                assert explorer.size["width"] <= size[0]
+                if size == PROJECTOR:
+                    heights[f"{page}, {explorer.get_attribute('data-name')}"] = explorer.size["height"]
+        resize(browser, DESKTOP)
+    assert heights, "the site shows no explorer"
+    assert not {name: height for name, height in heights.items() if height > HIGHEST}
 
 
 def test_a_slider_follows_the_mouse(browser: Any, site: Path, address: str) -> None:
@@ -151,23 +166,6 @@ def test_explorers_and_formulas_work_from_a_file(browser: Any, site: Path) -> No
     drive(browser, explorer, sliders(explorer)[0])
     formulas = browser.execute_script("return document.querySelectorAll('.math').length")
     assert browser.execute_script("return document.querySelectorAll('mjx-container').length") >= formulas
-
-
-def test_figure_title_and_controls_fit_a_projector(browser: Any, site: Path, address: str) -> None:
-    """The whole explorer, its finding uncovered and its table closed; and as wide as the page on a phone."""
-    heights = {}
-    for page in pages_with_explorers(site):
-        open_page(browser, f"{address}/{page}")
-        for size in (PROJECTOR, PHONE):
-            resize(browser, size)
-            for explorer in explorers(browser):
-                name = explorer.get_attribute("data-name")
-                uncover(browser, explorer)
-                assert explorer.size["width"] <= size[0]
-                if size == PROJECTOR:
-                    heights[name] = explorer.size["height"]
-    assert heights
-    assert not {name: height for name, height in heights.items() if height > HIGHEST}
 
 
 # --- on a page of their own, without the site
