@@ -72,8 +72,15 @@ def cell_31(says):
     says({"0.05862": printed, "0.06141": enough})
 
 
-def cell_33(says, one, server):
+def cell_33(says, run, one, server):
     says({"0.838": one.epsilon, "3.461": server.epsilon})
+    wanted, enough = one.epsilon, 2.7638
+    less, more = (
+        theory.server_guarantee(n_honest=12, **(run | {"sigma": factor * run["sigma"]})).epsilon
+        for factor in (enough - 0.002, enough + 0.002)
+    )
+    assert less > wanted > more
+    says({"2.76": enough, "80 %": enough / math.sqrt(12)})
 
 
 def cell_35(accuracy, finished, says):
