@@ -197,9 +197,9 @@ def certify(
 
     Raises:
         ValueError: if predict is not a function or returns anything else, x not a finite array with at least one input,
-            sigma not in (0, inf), draws not an integer in [1, 2^53] or too few for any certificate (the message says
-            how many are needed), alpha not in (0, 1), classes not one in [2, 2^31], rng not a Generator, or first_draws
-            not one in [1, 2^53].
+            sigma not in (0, inf) or so large that a noisy input overflows, draws not an integer in [1, 2^53] or too few
+            for any certificate (the message says how many are needed), alpha not in (0, 1), classes not one in
+            [2, 2^31], rng not a Generator, or first_draws not one in [1, 2^53].
 
     Source: Cohen, Rosenfeld and Kolter (ICML 2019), section 3.2.2, CERTIFY.
     """
@@ -236,8 +236,11 @@ def _tally(
     for done in range(0, draws, at_once):
         now = min(at_once, draws - done)
         noise = rng.standard_normal((now, *one.shape), dtype=one.dtype.type)
-        noise *= one.dtype.type(sigma)
-        noise += one
+        with np.errstate(over="ignore"):
+            noise *= one.dtype.type(sigma)
+            noise += one
+        if not np.isfinite(noise).all():
+            raise ValueError(f"sigma must keep noisy inputs within the range of {one.dtype}, got {sigma!r}")
         labels = np.asarray(predict(noise))
         if labels.shape != (now,) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
             came = f"type {labels.dtype} and shape {labels.shape}"

@@ -165,6 +165,14 @@ def test_what_is_refused(change, message):
         train(network(), **change)
 
 
+def test_a_diverged_network_predicts_nothing():
+    diverged = network()
+    with torch.no_grad():
+        diverged[-1].bias.fill_(math.nan)
+    with pytest.raises(ValueError, match=r"^model must return finite scores"):
+        central.predictor(diverged)(X[:3].numpy())
+
+
 @pytest.mark.parametrize("bad", [(), (0.0, 0.0), (1.0, -1.0), 1.0])
 def test_weights_of_views(bad):
     with pytest.raises(ValueError, match=r"^weights must"):

@@ -1,5 +1,6 @@
 """Verified inference: laws of what is drawn, the certified sizes, and attacks that do not break a certificate."""
 
+import copy
 import math
 
 import numpy as np
@@ -188,6 +189,17 @@ def test_what_inference_refuses(net, change, message):
         change["draws"] = 19
     with pytest.raises(ValueError, match=message):
         infer(net, **change)
+
+
+def test_scores_that_are_no_numbers_are_not_certified(net):
+    """The largest of scores that are all nan is that of class 0, in every draw."""
+    with pytest.raises(ValueError, match=r"^network must give finite scores"):
+        infer(net, scales=inference.Scales(input=1e39, hidden=1.0))
+    diverged = copy.deepcopy(net)
+    with torch.no_grad():
+        diverged.last.weight.fill_(math.nan)
+    with pytest.raises(ValueError, match=r"^network must give finite scores"):
+        infer(diverged)
 
 
 def test_scales_are_positive(net):

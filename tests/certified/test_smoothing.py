@@ -273,6 +273,7 @@ BAD = [
     ({"x": np.zeros((0, 2))}, "x must be"),
     ({"sigma": 0.0}, "sigma must be"),
     ({"sigma": np.inf}, "sigma must be"),
+    ({"sigma": 1e308}, "sigma must keep noisy inputs within the range of float64"),
     ({"sigma": 1e-40, "x": np.zeros((2, 2), np.float32)}, "sigma must be"),
     ({"draws": 6}, "draws must be at least 7 for any certificate"),
     ({"draws": 0}, "draws must be"),

@@ -344,6 +344,12 @@ def test_bad_arguments_are_refused_by_name(change, message):
         trained(NoNoise(), **change)
 
 
+@pytest.mark.parametrize("noise", [AsPrinted(epsilon_1=1e-40, epsilon_2=1.0), Local(epsilon_x=1e-9, epsilon_2=1.0)])
+def test_noise_beyond_single_precision_is_refused(noise):
+    with pytest.raises(ValueError, match=r"^noise must keep the noisy examples within 1e\+09"):
+        trained(noise)
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan, True, "1"])
 def test_an_epsilon_is_positive(bad):
     for make, name in (

@@ -173,13 +173,19 @@ def train(
 def predictor(model: nn.Module) -> Callable[[NDArray[Any]], NDArray[np.intp]]:
     """Return the function from inputs [n, ...] to labels [n] that `dpml.certified.smoothing.certify` asks for.
 
+    Raises:
+        ValueError: when called, if a score is not finite.
+
     Source: definition.
     """
     given = next(model.parameters())
 
     @torch.no_grad()
     def predict(x: NDArray[Any]) -> NDArray[np.intp]:
-        labels: NDArray[np.intp] = model(torch.from_numpy(x).to(given)).argmax(1).cpu().numpy()
+        scores = model(torch.from_numpy(x).to(given))
+        if not bool(scores.isfinite().all()):  # argmax would make a sure label of them
+            raise ValueError("model must return finite scores, got nan or inf")
+        labels: NDArray[np.intp] = scores.argmax(1).cpu().numpy()
         return labels
 
     return predict

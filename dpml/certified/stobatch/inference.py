@@ -220,7 +220,8 @@ def infer(
 
     Raises:
         ValueError: if x is not a floating tensor of inputs in [-1, 1], draws not an integer >= 1 or too few for any
-            certificate (the message says how many are needed), eta not in (0, 1), or rng no Generator.
+            certificate (the message says how many are needed), eta not in (0, 1), rng no Generator, or a score is not
+            finite: the network has diverged, or a scale is beyond single precision.
 
     Source: StoBatch (Phan et al., ICML 2020), section 3.4 (Algorithm 3); Theorem 5, proved at the head of this module.
     """
@@ -255,6 +256,8 @@ def _drawn(network: Network, x: Tensor, scales: Scales, draws: int, generator: t
             noise = _laplace((len(rows) * now, plain.shape[1]), scales.hidden, generator)
             second = _probabilities(network, plain[rows].repeat_interleave(now, 0), network.latent + noise)
             products = (first * second).view(len(rows), now, classes).double()
+            if not bool(products.isfinite().all()):  # of scores that are no numbers argmax would make a sure label
+                raise ValueError("network must give finite scores at x with noise of these scales, got nan or inf")
             means[rows] += products.sum(1) / draws
             winners = torch.nn.functional.one_hot(products.argmax(2), classes)
             counts[rows] += winners.sum(1)

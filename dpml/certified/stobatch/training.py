@@ -234,6 +234,9 @@ def prepare(
     order = rng.permutation(len(x))  # decided without looking at the examples
     values = x.detach().double().flatten(1).cpu().numpy()[order]
     released = noise.release(values, y.cpu().numpy()[order], sizes=sizes, rng=rng)
+    largest = float(np.abs(released.x).max())
+    if not largest <= FAR:
+        raise ValueError(f"noise must keep the noisy examples within {FAR:g}, got {noise!r}, which made {largest:.3g}")
     with torch.no_grad():
         network.shift.copy_(torch.from_numpy(released.shift))
         network.latent.copy_(torch.from_numpy(released.latent))
@@ -272,7 +275,7 @@ def train(
 
     Raises:
         ValueError: if x is not a floating tensor with numbers in [-1, 1], y does not fit, m does not divide N into two
-            batches or more, or a setting is outside its range.
+            batches or more, a setting is outside its range, or noisy examples leave [-1e9, 1e9].
 
     Source: StoBatch (Phan et al., ICML 2020), Algorithm 1; with `stochastic`, section 3.5 (Algorithm 4).
     """
