@@ -34,6 +34,14 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "robust": ("training.trimming", "training.corruption", "ptr.convergence"),
     "byzantine": ("byzantine",),
     "certified": ("certified",),
+    "audit": (
+        "audit.gaussian_scores",
+        "audit.known_losses",
+        "audit.one_run",
+        "training.leakage",
+        "mechanisms.discrete_noise",
+        "mechanisms.floating_point",
+    ),
 }
 """Chapter slug -> the modules that it teaches, in order; a package stands for all in it that no other entry names.
 
