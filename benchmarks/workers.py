@@ -33,6 +33,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.training import Goal, batch, losses, network
+from dpml.command_line import any_console
 from experiments.ptr_tables import machine
 
 RESULTS = Path(__file__).resolve().parent / "results" / "workers.json"
@@ -195,6 +196,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--share", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    any_console()
     if given.share:
         name, size, processes, rank, store = given.share
         print(share(name, int(size), given.device, int(rank), int(processes), store))
