@@ -196,7 +196,6 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--share", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    any_console()
     if given.share:
         name, size, processes, rank, store = given.share
         print(share(name, int(size), given.device, int(rank), int(processes), store))
@@ -222,4 +221,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    any_console()
     main()
