@@ -67,11 +67,13 @@ def drawing() -> str:
     chapters, exercises = map(notebooks, FOLDERS)
     rows = {number: ROW * (i + 0.6) for i, number in enumerate(chapters)}
     arcs, texts = "", ""
+    highest = ROW * len(chapters) / 2
     for number, chapter in chapters.items():
         y = rows[number]
         for needed in sorted(set(chapter.needs).difference(*map(all_needs, chapter.needs))):
             radius = (y - rows[needed]) / 2
-            arcs += f"M{LEFT},{rows[needed]:g}A{radius * LEFT / ROW / 3.2:.4g},{radius:g} 0 0 0 {LEFT},{y:g}"
+            width = (LEFT - 4) * (radius / highest) ** 0.7  # the longest arc fits, and short ones stay apart
+            arcs += f"M{LEFT},{rows[needed]:g}A{width:.4g},{radius:g} 0 0 0 {LEFT},{y:g}"
         minutes = " + ".join(str(notebook.minutes) for notebook in (chapter, exercises.get(number)) if notebook)
         texts += f'<circle cx="{LEFT}" cy="{y:g}" r="4"/><a href="../{chapter.page}.html">'
         texts += f'<text x="{LEFT + 14}" y="{y + 4.5:g}">{html.escape(chapter.title)}</text></a>'
