@@ -32,7 +32,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "choose": ("training.stacked", "training.stacked_networks"),
     "ptr": ("ptr",),
     "robust": ("training.trimming", "training.corruption", "ptr.convergence"),
-    "byzantine": ("byzantine",),
+    "byzantine": ("byzantine", "training.messages", "training.shared"),
     "certified": ("certified",),
     "audit": (
         "audit.gaussian_scores",

@@ -10,7 +10,7 @@ from dpml import data
 from dpml.accounting import pld
 from dpml.pate import m_samp, m_stab, student
 from dpml.ptr import privacy
-from experiments import dpsgd_fashion, dpsgd_gpu, gpu, pate_fashion, ptr_figures, ptr_tables
+from experiments import byzantine_figures, dpsgd_fashion, dpsgd_gpu, gpu, pate_fashion, ptr_figures, ptr_tables
 from tests.experiments.claims import m_samp_keeps_its_predictions
 from tests.golden import golden
 
@@ -56,6 +56,30 @@ def test_the_record_of_robust_sgd_has_the_rows_of_the_code(name):
         assert len(set(keys)) == len(keys) and set(keys) < set(wanted)
     else:
         assert keys == wanted
+
+
+def test_the_record_of_byzantine_workers_has_the_rows_of_the_code_and_shows_what_the_page_says():
+    part, preset = data.recorded("byzantine_figures")["cpu"], byzantine_figures.PRESETS["cpu"]
+    assert part["command"] == byzantine_figures.command("cpu", "cpu")
+    assert {key: part["settings"][key] for key in preset._fields} == as_json(preset._asdict())
+    settings = [byzantine_figures.Setting(*(row[f] for f in byzantine_figures.Setting._fields)) for row in part["rows"]]
+    assert settings == list(byzantine_figures.settings(preset))
+    found = {setting[:-1]: row["accuracy"] for setting, row in zip(settings, part["rows"], strict=True)}
+    code = ("mda", "median", "multi_krum", "bulyan_multi_krum")
+    for rule in code:
+        assert found["little, minus", 3, 0.2, rule, 50] < found["little, minus", 3, 0.2, rule, 1000]
+    for attack in ("little, minus", "little, plus"):
+        best = max(found[attack, 3, 0.2, rule, 300] for rule in byzantine_figures.ALL_RULES)
+        assert best == found[attack, 3, 0.2, "bulyan_multi_krum", 300]
+        printed = max(found[attack, 3, 0.2, rule, 300] for rule in ("krum", "bulyan"))
+        assert printed + 0.1 < min(found[attack, 3, 0.2, rule, 300] for rule in code)
+    under_empire = [found["empire", 3, 0.2, rule, 1000] for rule in code]
+    assert max(under_empire) - min(under_empire) < 0.05
+    assert max(found["empire", 3, 0.2, "krum", m] for m in (50, 300, 1000)) < 0.2
+    pure = {f: (15 - f) ** 0.5 for f in (3, 6)}
+    for row in part["rows"]:
+        if row["rule"] == "mda" and row["epsilon"] is not None:
+            assert row["submitted"] == pytest.approx([pure[row["n_byzantine"]]] * 4, rel=0.15)
 
 
 @pytest.mark.parametrize("name", ["subset", "full"])
