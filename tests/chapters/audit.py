@@ -42,11 +42,14 @@ def cell_17(audited):
     assert 1.2 < audited.evidence.epsilon_at_least < 4.0
 
 
-def cell_19(advantages, private):
+def cell_19(advantages, private, says):
     bound = (math.expm1(private.epsilon) + 2e-5) / (math.exp(private.epsilon) + 1)
     assert max(advantages["private", kind] for kind in ("loss", "ratio")) < 0.15 < bound
     assert min(advantages["plain", kind] for kind in ("loss", "ratio")) > 0.15
     assert advantages["plain", "ratio"] > advantages["plain", "loss"]
+    says({"0.24": advantages["plain", "ratio"], "0.20": advantages["plain", "loss"]}, within=0.03)
+    says({"0.04": advantages["private", "ratio"], "0.10": advantages["private", "loss"]}, within=0.03)
+    says({"0.68": bound})
 
 
 def cell_25(errors):

@@ -47,8 +47,8 @@ def evidence_and_runs() -> Explorer:
             f"many runs would prove {_most(runs, alarm):.2f}.",
             marks=[
                 Rule("guarantee", y=exact, label=Text("true ε", 120.0, exact + 0.2, anchor="start")),
-                Line(counts, both[:, 1], "D", Key("known form", 120.0, 12.0)),
-                Line(counts, both[:, 0], "D'", Key("best event", 120.0, 11.2)),
+                Line(counts, both[:, 1], "D", Key("known form", 200.0, 12.0)),
+                Line(counts, both[:, 0], "D'", Key("best event", 200.0, 11.2)),
                 Points([runs, runs], [event, form], "measured"),
             ],
         )
@@ -85,19 +85,23 @@ def attack_and_region() -> Explorer:
 
     def draw(epsilon: float, sigma: float, delta: str) -> Frame:
         slack = float(delta)
-        limit = np.minimum(math.exp(epsilon) * rates + slack, 1.0 - math.exp(-epsilon) * (1.0 - slack - rates))
-        limit = np.clip(limit, 0.0, 1.0)
+        corner = (1.0 - slack) / (1.0 + math.exp(epsilon))
         curve = ndtr(1.0 / sigma + ndtri(rates))
         least = mechanisms.gaussian_delta(sigma=sigma, epsilon=epsilon)
         advantage = float(2.0 * ndtr(0.5 / sigma) - 1.0)
         allowed = (math.expm1(epsilon) + 2.0 * slack) / (math.exp(epsilon) + 1.0)
-        verdict = "stays inside: the claim holds" if least <= slack else "leaves the region: the claim is false"
+        verdict = "stays inside, so the claim holds" if least <= slack else "leaves the region, so the claim is false"
         return Frame(
             title=f"Noise of σ = {sigma:g} against ε = {epsilon:g}, δ = {delta}: the best attack {verdict}.",
             readout=f"Its least δ at this ε is {least:.3g}. Its largest advantage TPR − FPR is {advantage:.3f}; the "
             f"claim allows {min(1.0, allowed):.3f}.",
             marks=[
-                Line(rates, limit, "guarantee", Key("most that the claim allows", 0.4, 0.28)),
+                Line(
+                    [0.0, corner, 1.0 - slack, 1.0],
+                    [slack, 1.0 - corner, 1.0, 1.0],
+                    "guarantee",
+                    Key("most that the claim allows", 0.4, 0.28),
+                ),
                 Line(rates, curve, "D", Key("best attack on the noise", 0.4, 0.2)),
                 Line([0.0, 1.0], [0.0, 1.0], "muted", Key("a coin", 0.4, 0.12)),
             ],
@@ -123,7 +127,7 @@ def canary_scores() -> Explorer:
     """
     shares = [0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0]
     epsilons = [0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0]
-    edges = np.linspace(-5.0, 9.0, 57)
+    edges = np.linspace(-5.0, 7.0, 49)
 
     @cache
     def run(epsilon: float, canaries: int) -> tuple[Array, NDArray[np.int64]]:
@@ -178,7 +182,7 @@ def canary_scores() -> Explorer:
                 "How many coins one run hides.",
             ),
         ],
-        x=[Axis("score", -5.0, 9.0), Axis("share guessed", 0.0, 1.02)],
+        x=[Axis("score", -5.0, 7.0), Axis("share guessed", 0.0, 1.02)],
         y=[Axis("share of the canaries", 0.0, 0.175), Axis("ε at least", 0.0, 8.6)],
     )
 
