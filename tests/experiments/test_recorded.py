@@ -75,6 +75,12 @@ def test_the_record_of_byzantine_workers_has_the_rows_of_the_code_and_shows_what
         assert printed + 0.1 < min(found[attack, 3, 0.2, rule, 300] for rule in code)
     under_empire = [found["empire", 3, 0.2, rule, 1000] for rule in code]
     assert max(under_empire) - min(under_empire) < 0.05
+    quiet = [
+        found[attack, 3, None, rule, m] for attack in ("little, minus", "empire") for rule in code for m in (50, 1000)
+    ]
+    assert max(quiet) - min(quiet) < 0.08
+    resilient = [found["empire", 6, 0.05, rule, 1000] for rule in ("mda", "median", "krum", "multi_krum")]
+    assert max(resilient) == resilient[0]
     assert max(found["empire", 3, 0.2, "krum", m] for m in (50, 300, 1000)) < 0.2
     pure = {f: (15 - f) ** 0.5 for f in (3, 6)}
     for row in part["rows"]:
