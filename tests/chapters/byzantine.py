@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpml import data
 from dpml.byzantine import attacks, theory
 from dpml.lessons.byzantine import explorers
 
@@ -90,3 +91,19 @@ def cell_35(accuracy, finished, says):
     says({"70 %": accuracy["average", "none"]}, within=0.03)
     assert little["multi_krum"] < little["average"] < little["bulyan_multi_krum"]
     assert finished.worker_guarantee.epsilon < finished.guarantee.epsilon < 1
+
+
+def cell_39(says):
+    rows = data.recorded("byzantine_figures")["cpu"]["rows"]
+    runs = data.grouped([row for row in rows if row["epsilon"] == 0.2], "rule", "attack", "m")
+    found = {key: np.mean([row["accuracy"] for row in some]) for key, some in runs.items()}
+    says({"30 %": found["multi_krum", "little, minus", 50], "65 %": found["multi_krum", "little, minus", 1000]})
+    says({"64 %": found["average", "none", 50], "76 %": found["average", "none", 1000]})
+    says({"72 %": found["bulyan_multi_krum", "little, minus", 1000]}, within=0.006)
+    for m in (50, 300, 1000):
+        assert found["krum", "empire", m] < 0.105 and found["krum", "little, minus", m] < 0.35
+        assert found["bulyan", "little, minus", m] < found["multi_krum", "little, minus", m]
+        rest = {rule: found[rule, "little, minus", m] for rule in ("mda", "median", "multi_krum", "average")}
+        assert max(rest, key=rest.get) == "average" and found["bulyan_multi_krum", "little, minus", m] > rest["average"]
+    near = [found[rule, "empire", 300] for rule in ("average", "mda", "median", "multi_krum", "bulyan_multi_krum")]
+    assert max(near) - min(near) < 0.04 and found["bulyan", "empire", 300] < min(near) - 0.05

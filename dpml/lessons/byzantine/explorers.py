@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpml.byzantine import aggregation, attacks, theory
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Axis, Frame, Key, Line, Points, Role, Rule, Text
+from dpml.data import recorded
 
 Array = NDArray[np.float64]
 WORKERS = 15
@@ -300,4 +301,63 @@ def one_step() -> Explorer:
         ],
         x=Axis("batch m", 2.8, 2600.0, "log"),
         y=[Axis("δ of one step", 1e-8, 1e-3, "log"), Axis("printed noise / noise that is just enough", 0.6, 1.6)],
+    )
+
+
+def recorded_accuracy() -> Explorer:
+    """Recorded runs with three liars: the largest accuracy of each rule against the batch size, under two attacks."""
+    part = recorded("byzantine_figures")["cpu"]
+    sizes, liars, epsilon = [50, 300, 1000], 3, 0.2
+    kinds = {"empire": "empire", "little, minus": "little"}
+    looks: dict[str, tuple[str, Role]] = {
+        "none": ("average, nobody lies", "muted"),
+        "krum": ("Krum as printed", "source"),
+        "multi_krum": ("Multi-Krum", "guarantee"),
+        "mda": ("MDA", "D"),
+        "median": ("median", "measured"),
+        "bulyan_multi_krum": ("Bulyan on Multi-Krum", "D'"),
+    }
+    names = {rule: name for rule, (name, _) in looks.items()} | {"average": "average", "bulyan": "Bulyan as printed"}
+    places = [(at, high) for high in (104.0, 98.0, 92.0) for at in (62.0, 280.0)]
+
+    @cache
+    def accuracy(rule: str, attack: str, m: int) -> float:
+        """Mean over the seeds, in percent."""
+        wanted = ("average", "none", 0) if rule == "none" else (rule, attack, liars)
+        rows = [row for row in part["rows"] if (row["epsilon"], row["m"]) == (epsilon, m)]
+        found = [row["accuracy"] for row in rows if (row["rule"], row["attack"], row["n_byzantine"]) == wanted]
+        return 100 * float(np.mean(found))
+
+    def draw(m: int, attack: str) -> Frame:
+        every = {rule: [accuracy(rule, attack, size) for size in sizes] for rule in names}
+        now = {rule: float(np.interp(m, sizes, line)) for rule, line in every.items()}
+        runs = part["settings"]
+        return Frame(
+            title=f"{liars} of {WORKERS} lie ({kinds[attack]}), m = {m:,}: Krum as printed {now['krum']:.0f} %, "
+            f"Multi-Krum {now['multi_krum']:.0f} %, Bulyan on it {now['bulyan_multi_krum']:.0f} %.",
+            readout=f"ε = {epsilon} in each of {runs['steps']} steps. The plain average has {now['average']:.1f} %, "
+            f"and {now['none']:.1f} % where nobody lies; Bulyan as printed {now['bulyan']:.1f} %.",
+            marks=[
+                *(
+                    Line(sizes, every[rule], role, Key(name, *at))
+                    for (rule, (name, role)), at in zip(looks.items(), places, strict=True)
+                ),
+                Points([m] * len(looks), [now[rule] for rule in looks], "measured"),
+            ],
+            table=(
+                ["rule", *(f"m = {size:,}" for size in sizes)],
+                [[names[rule], *(f"{one:.1f} %" for one in line)] for rule, line in every.items()],
+            ),
+        )
+
+    meaning = "Little subtracts a deviation from the mean, empire sends a tenth of the mean, turned around."
+    return Explorer(
+        "byzantine-recorded",
+        draw,
+        [
+            Range("m", "batch m", sizes, 50, "How many of the images a worker draws in a step."),
+            Switch("attack", "attack", kinds, "little, minus", meaning),
+        ],
+        x=Axis("batch m", 45.0, 1100.0, "log"),
+        y=Axis("largest accuracy, %", 0.0, 110.0, ticks=[0.0, 20.0, 40.0, 60.0, 80.0]),
     )
