@@ -107,3 +107,7 @@ def cell_39(says):
         assert max(rest, key=rest.get) == "average" and found["bulyan_multi_krum", "little, minus", m] > rest["average"]
     near = [found[rule, "empire", 300] for rule in ("average", "mda", "median", "multi_krum", "bulyan_multi_krum")]
     assert max(near) - min(near) < 0.04 and found["bulyan", "empire", 300] < min(near) - 0.05
+    six = {(row["attack"], row["rule"]): row["accuracy"] for row in rows if (row["n_byzantine"], row["m"]) == (6, 1000)}
+    assert len(six) == 10 and all(some < 0.4 for (attack, _), some in six.items() if attack == "little, minus")
+    says({"66 %": six["empire", "mda"], "71 %": six["empire", "average"]})
+    assert six["empire", "mda"] > max(six["empire", rule] for rule in ("median", "krum", "multi_krum"))
