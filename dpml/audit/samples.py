@@ -181,8 +181,8 @@ def epsilon_lower_bound_from_scores(
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     rng = arguments.generator("rng", rng)
 
-    def bound(*counts: Any) -> NDArray[np.float64]:
-        return _bound(*counts, delta, confidence)
+    def bound(misses: Any, positives: int, false_alarms: Any, negatives: int) -> NDArray[np.float64]:
+        return _bound(misses, positives, false_alarms, negatives, delta, confidence)
 
     misses, positives, false_alarms, negatives = counts_of_best_test(on_d, on_neighbour, bound=bound, rng=rng)
     return epsilon_lower_bound(

@@ -1,0 +1,33 @@
+"""The ledger: every mechanism has a row, no sound one is refuted, each broken one is, and the record says the same."""
+
+import pytest
+
+from dpml import data
+from experiments import ledger
+
+ROWS = ledger.all_rows()
+NAMES = [f"{row.mechanism}{'-broken' * row.broken}-{i}" for i, row in enumerate(ROWS)]
+
+
+def test_every_mechanism_has_a_row(monkeypatch):
+    assert ledger.missing() == []
+    monkeypatch.setattr(ledger, "all_rows", lambda: [row for row in ROWS if row.mechanism != "pate.m_stab.m_stab"])
+    assert ledger.missing() == ["pate.m_stab.m_stab"], "the test would notice a new one"
+
+
+@pytest.mark.parametrize("at", range(len(ROWS)), ids=NAMES)
+def test_a_claim_stands_if_and_only_if_it_is_sound(at):
+    """False alarm: 1e-6 over all rows together, by the theorems of `dpml.audit`."""
+    line = ledger.measured(ROWS[at], rows=len(ROWS), preset="quick", seed=at)
+    assert (line["at_least"] > line["claimed"]) is ROWS[at].broken, line
+
+
+def test_the_record_is_of_these_rows():
+    record = data.recorded("ledger")
+    assert [(line["mechanism"], line["about"], line["claim"]) for line in record["rows"]] == [
+        (row.mechanism, row.about, str(row.claim)) for row in ROWS
+    ]
+    assert all((line["at_least"] > line["claimed"]) is line["broken"] for line in record["rows"])
+    seen = [line for line in record["rows"] if not line["broken"] and line["at_least"] > 0.0]
+    assert len(seen) >= 0.75 * sum(not line["broken"] for line in record["rows"]), "most audits are not blind"
+    assert "--preset thorough" in record["command"] and record["alarm"] == pytest.approx(ledger.ALARM)
