@@ -83,9 +83,9 @@ def link(name: str, *, module: str = "") -> str:
     prefix, _, last = bare.rpartition(".")
     options = [p for p in names().get(last, []) if not prefix or f".{p.module}".endswith(f".{prefix}")]
     here = [p for p in options if p.module == module]
-    if here or len(options) == 1:
-        return f"{{py:obj}}`{name} <{(here or options)[0].path}>`"
-    return f"{{py:mod}}`{name} <dpml.{bare}>`" if f"dpml.{bare}" in homes() else f"`{name}`"
+    if not here and f"dpml.{bare}" in homes():  # the whole name of a module is not the end of another name
+        return f"{{py:mod}}`{name} <dpml.{bare}>`"
+    return f"{{py:obj}}`{name} <{(here or options)[0].path}>`" if here or len(options) == 1 else f"`{name}`"
 
 
 @functools.cache

@@ -41,6 +41,11 @@ def part(cell: Any, kind: str) -> list[Any]:
     return [child for child in cell.children if child.get("nb_element") == f"cell_code_{kind}"]
 
 
+def is_check(node: Any) -> bool:
+    """Whether a cell calls the check of an item, which answers the solution above it."""
+    return is_cell(node) and any(source.astext().startswith("items.check_") for source in part(node, "source"))
+
+
 class Solutions(SphinxPostTransform):
     """Fold each solution below the check that follows it."""
 
@@ -59,7 +64,7 @@ class Solutions(SphinxPostTransform):
     def fold(self, cell: Any, source: Any, stub: str) -> None:
         siblings = cell.parent.children
         after = siblings[siblings.index(cell) + 1 :]
-        checks = list(itertools.takewhile(lambda node: is_cell(node) and not node.get("hide_mode"), after))
+        checks = list(itertools.takewhile(is_check, after))
         shown = source.deepcopy()
         for block, text in ((source.children[0], MARKER.sub("", source.astext())), (shown.children[0], stub)):
             block.rawsource, block.children = text, [nodes.Text(text)]
