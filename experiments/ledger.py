@@ -1,7 +1,7 @@
 """The ledger: what each mechanism of the package claims, and what an audit of its running code measures.
 
     python3 -m experiments.ledger                          # the quick setting, in under a minute; prints the table
-    python3 -m experiments.ledger --preset thorough --into dpml/datasets/recorded/ledger.json
+    python3 -m experiments.ledger --preset thorough --into dpml/datasets/recorded/ledger.json  # its record
 
 Each row runs a mechanism on two neighbouring datasets, some thousand times each, and turns an output into one number.
 `dpml.audit` makes a lower bound on epsilon of these numbers. It must lie below the claim of a sound mechanism; above it
@@ -670,7 +670,7 @@ def tables(record: dict[str, Any]) -> list[Table]:
         lines = [line for line in record["rows"] if line["broken"] is (title == "Broken")]
         body = [
             [
-                f"`{line['mechanism']}`",
+                "`{0[1]}` ({0[0]})".format(line["mechanism"].rpartition(".")[::2]),
                 line["about"],
                 f"{line['delta']:.2g}",
                 f"{line['claimed']:.4g}",
