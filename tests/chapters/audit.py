@@ -47,8 +47,8 @@ def cell_19(advantages, private, says):
     assert max(advantages["private", kind] for kind in ("loss", "ratio")) < 0.15 < bound
     assert min(advantages["plain", kind] for kind in ("loss", "ratio")) > 0.15
     assert advantages["plain", "ratio"] > advantages["plain", "loss"]
-    says({"0.24": advantages["plain", "ratio"], "0.20": advantages["plain", "loss"]}, within=0.03)
-    says({"0.04": advantages["private", "ratio"], "0.10": advantages["private", "loss"]}, within=0.03)
+    says({"0.24": advantages["plain", "ratio"], "0.20": advantages["plain", "loss"]}, within=0.05)
+    says({"0.04": advantages["private", "ratio"], "0.10": advantages["private", "loss"]}, within=0.05)
     says({"0.68": bound})
 
 

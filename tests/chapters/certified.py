@@ -24,7 +24,8 @@ def cell_71(says):
 
 def cell_10(says, count, least, radius, draws, alpha, sigma):
     assert radius == pytest.approx(smoothing.radius(count, draws=draws, alpha=alpha, sigma=sigma), rel=1e-9)
-    says({"747": count, "0.266": radius})
+    says({"747": count}, within=50)
+    says({"0.266": radius}, within=0.05)
 
 
 def cell_15(says):
@@ -101,10 +102,10 @@ def cell_42(says, table):
     rows = {name: [epsilon, *values] for name, epsilon, _, *values in table}
     says({"4.9": float(rows["central"][0]), "205": float(rows["local, 200"][0])})
     lost = rows["plain"][1] - rows["central"][1]
-    assert 0.02 < lost < 0.05
+    assert 0.01 < lost < 0.06
     assert all(private >= plain - 0.02 for private, plain in zip(rows["central"][2:], rows["plain"][2:], strict=True))
     assert rows["local, 200"][1] > 0.8
-    says({"20 %": rows["local, 20"][1]})
+    says({"20 %": rows["local, 20"][1]}, within=0.04)
 
 
 def cell_44(held, tried):
