@@ -162,11 +162,25 @@ def parameters(value: Any, *, skip_first: bool = False) -> str:
         signature = inspect.signature(value)
     except ValueError:  # an exception: its class is built in and has no signature
         return ""
-    kept = list(signature.parameters.values())[1 if skip_first else 0 :]
+    kept = [with_named_default(p, value.__module__) for p in signature.parameters.values()][1 if skip_first else 0 :]
     if inspect.isclass(value):
         signature = signature.replace(return_annotation=inspect.Signature.empty)
     text = stringify_signature(signature.replace(parameters=kept), unqualified_typehints=True)
     return re.sub(r"(?<![\w.~])[A-Z]\w+", lambda name: full_type(name[0], value.__module__), text)
+
+
+class Name(str):
+    """A default as its module calls it, shown without quotes."""
+
+    __repr__ = str.__str__
+
+
+def with_named_default(parameter: inspect.Parameter, module: str) -> inspect.Parameter:
+    """A default that is a function, or holds one, has no text of its own: it is shown by its name in the module."""
+    if parameter.default is parameter.empty or "<" not in repr(parameter.default):
+        return parameter
+    known = vars(importlib.import_module(module)).items()
+    return parameter.replace(default=Name(next((n for n, value in known if value is parameter.default), "...")))
 
 
 def full_type(name: str, module: str) -> str:
