@@ -166,7 +166,7 @@ def parameters(value: Any, *, skip_first: bool = False) -> str:
     if inspect.isclass(value):
         signature = signature.replace(return_annotation=inspect.Signature.empty)
     text = stringify_signature(signature.replace(parameters=kept), unqualified_typehints=True)
-    return re.sub(r"(?<![\w.~])[A-Z]\w+", lambda name: full_type(name[0], value.__module__), text)
+    return re.sub(r"(?<![\w.~])(?<!= )[A-Z]\w+", lambda name: full_type(name[0], value.__module__), text)
 
 
 class Name(str):
