@@ -15,7 +15,6 @@ The file is written after each row, so that an interrupted run goes on where it 
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import functools
 import json
@@ -37,7 +36,7 @@ from dpml.training import models
 from dpml.training.trace import Diverged
 from experiments import dpsgd_fashion as fashion
 from experiments.printing import Table, show
-from experiments.processes import require, results
+from experiments.processes import options, require, results
 
 RESULTS = records.FOLDER / "dpsgd_gpu.json"
 EPSILONS = (1.0, 3.0, 8.0, None)
@@ -166,15 +165,14 @@ def tables(content: dict[str, Any]) -> list[Table]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Train the CNN privately on all of Fashion-MNIST on a GPU.")
-    parser.add_argument("--preset", choices=sorted(PRESETS), default="full")
-    parser.add_argument("--into", type=Path, default=RESULTS, help="the file for the results")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--seconds", type=float, default=None, help="begin no row after so many seconds")
-    parser.add_argument("--processes", type=int, default=1, help="as many runs at a time")
-    given = parser.parse_args()
-    limits = {"seconds": given.seconds, "processes": given.processes}
-    show(tables(run(given.preset, into=given.into, device=given.device, **limits)))
+    given = options(
+        "Train the CNN privately on all of Fashion-MNIST on a GPU.",
+        presets=sorted(PRESETS),
+        into=RESULTS,
+        preset="full",
+        device="cuda",
+    )
+    show(tables(run(**given)))
     return 0
 
 

@@ -670,7 +670,7 @@ def tables(record: dict[str, Any]) -> list[Table]:
         lines = [line for line in record["rows"] if line["broken"] is (title == "Broken")]
         body = [
             [
-                "`{0[1]}` ({0[0]})".format(line["mechanism"].rpartition(".")[::2]),
+                f"`{line['mechanism'].split('.')[-1]}` ({line['mechanism'].split('.')[0]})",
                 line["about"],
                 f"{line['delta']:.2g}",
                 f"{line['claimed']:.4g}",

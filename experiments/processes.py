@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 Job = TypeVar("Job")
 Row = TypeVar("Row")
+
+
+def options(
+    description: str, *, presets: Iterable[str], into: Path, preset: str = "cpu", device: str = "cpu"
+) -> dict[str, Any]:
+    """What a run is told on the command line, as arguments of its function ``run``."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--preset", choices=list(presets), default=preset, dest="name")
+    parser.add_argument("--into", type=Path, default=into, help="the file for the results")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default=device)
+    parser.add_argument("--seconds", type=float, default=None, help="begin no row after so many seconds")
+    parser.add_argument("--processes", type=int, default=1, help="as many runs at a time")
+    return vars(parser.parse_args())
 
 
 def require(device: str) -> None:

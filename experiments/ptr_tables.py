@@ -33,7 +33,6 @@ on where it stopped.
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import functools
 import json
@@ -52,7 +51,7 @@ from dpml import data
 from dpml.command_line import any_console
 from dpml.data import records
 from experiments.printing import Table, show
-from experiments.processes import require, results
+from experiments.processes import options, require, results
 
 if TYPE_CHECKING:
     import torch
@@ -545,16 +544,8 @@ def tables(part: dict[str, Any]) -> list[Table]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Train privately on corrupted data and record the accuracies.")
-    parser.add_argument("--preset", choices=PRESETS, default="cpu")
-    parser.add_argument("--into", type=Path, default=RESULTS, help="the file for the results")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--seconds", type=float, default=None, help="begin no row after so many seconds")
-    parser.add_argument("--processes", type=int, default=1, help="as many runs at a time")
-    given = parser.parse_args()
-    limits = {"seconds": given.seconds, "processes": given.processes}
-    part = run(given.preset, into=given.into, device=given.device, **limits)
-    show(tables(part))
+    given = options("Train privately on corrupted data and record the accuracies.", presets=PRESETS, into=RESULTS)
+    show(tables(run(**given)))
     return 0
 
 
