@@ -3,6 +3,7 @@
 python3 course.py site [--serve]      build the website into _build/html (and show it in a browser)
 python3 course.py test [ARGUMENTS]    run every check, on all cores; with ARGUMENTS, pytest alone with these
 python3 course.py lab  [ARGUMENTS]    write your copies of the exercises into work/ and open JupyterLab
+python3 course.py pdf                 print the built website into _build/dpml.pdf, with Chromium, Chrome or Edge
 """
 
 # Standard library only, and no syntax newer than Python 3.6: an old Python must reach its one sentence.
@@ -178,18 +179,25 @@ def lab(root, *arguments):
     return run(root, "-c", RELEASE, ".", "work")[0] or run(root, "-m", "jupyterlab", "-y", *own, *arguments)[0]
 
 
+def module(name):
+    """A command that a module of the course answers, in the environment."""
+    return lambda root, *arguments: run(root, "-m", name, *arguments)[0]
+
+
+COMMANDS = {"site": site, "test": test, "lab": lab, "pdf": module("book.pdf")}
+
+
 def main(words):
-    commands = {"site": site, "test": test, "lab": lab}
     if not (3, 11) <= sys.version_info[:2] <= (3, 14):
         newer = ": its numpy, scipy and contourpy have no wheel for 3.15" if sys.version_info > (3, 15) else ""
         sys.exit("The course needs Python 3.11 to 3.14, not " + ".".join(map(str, sys.version_info[:3])) + newer + ".")
-    if not words or words[0] not in commands or (words[0] == "site" and words[1:] not in ([], ["--serve"])):
+    if not words or words[0] not in COMMANDS or (words[0] == "site" and words[1:] not in ([], ["--serve"])):
         print(__doc__.strip())
         return 2 if words and words[0] not in ("-h", "--help") else 0
     sys.stdout.reconfigure(errors="replace")  # a Windows console may lack a letter
     try:
         prepare(ROOT)
-        return commands[words[0]](ROOT, *words[1:])
+        return COMMANDS[words[0]](ROOT, *words[1:])
     except (OSError, KeyboardInterrupt) as error:
         sys.exit(explain(str(error)))
 

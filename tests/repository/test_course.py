@@ -49,7 +49,7 @@ def house(tmp_path):
 
 
 def test_any_python_can_read_it_and_has_what_it_imports():
-    assert len(SOURCE.splitlines()) <= 200
+    assert len(SOURCE.splitlines()) <= 260
     tree = ast.parse(SOURCE, feature_version=(3, 7))
     imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     imports += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
@@ -64,10 +64,10 @@ def test_any_python_can_read_it_and_has_what_it_imports():
     ("words", "status"),
     [([], 0), (["--help"], 0), (["buidl"], 2), (["site", "--sevre"], 2), (["site", "--serve", "x"], 2)],
 )
-def test_usage(words, status):
+def test_usage(course, words, status):
     done = subprocess.run([sys.executable, ROOT / "course.py", *words], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (status, "")
-    assert done.stdout.count("python3 course.py") == 3
+    assert re.findall(r"^python3 course.py (\w+)", done.stdout, re.MULTILINE) == [*course.COMMANDS]
 
 
 @pytest.mark.parametrize("version", [(3, 8, 18), (3, 10, 0), (3, 15, 1), (4, 0, 0)])

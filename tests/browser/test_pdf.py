@@ -1,0 +1,72 @@
+"""The book in one file: nothing of the pages is lost on the way, and a browser prints it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+
+from book import pdf
+
+CHAPTER, SHEET, NOTATION = "notebooks/01_promise.html", "notebooks/exercises/01_promise.html", "book/notation.html"
+
+
+@pytest.fixture(scope="module")
+def bound(site: Path) -> Any:
+    return BeautifulSoup(pdf.bind(site), "html.parser")
+
+
+def test_every_chapter_and_sheet_is_there_in_order(site: Path, bound: Any) -> None:
+    chapters = sorted(path.relative_to(site).as_posix() for path in site.glob("notebooks/[0-9]*.html"))
+    sheets = sorted(path.relative_to(site).as_posix() for path in site.glob("notebooks/exercises/[0-9]*.html"))
+    found = [part["id"] for part in bound.select("section.dpml-paper[id]")]
+    assert [name for name in found if name in map(pdf.place, chapters)] == [*map(pdf.place, chapters)]
+    assert [name for name in found if name in map(pdf.place, sheets)] == [*map(pdf.place, sheets)]
+
+
+def test_a_name_stands_once_and_every_link_within_the_file_has_its_place(bound: Any) -> None:
+    names = [part["id"] for part in bound.select("[id]")]
+    assert len(names) == len(set(names)) > 500
+    links = {link["href"][1:] for link in bound.select('article a[href^="#"]')}
+    assert len(links) > 100
+    assert links <= set(names)
+
+
+def test_other_files_are_found_from_the_top_of_the_site(site: Path, bound: Any) -> None:
+    used = [part.get("src") or part.get("href") for part in bound.select("link[href], script[src], article img[src]")]
+    used = [name for name in used if not name.startswith("data:")]
+    assert any("mathjax" in name for name in used)
+    assert [name for name in used if not (site / re.split(r"[?#]", name)[0]).is_file()] == []
+
+
+def test_figures_are_still_and_solutions_stand_at_the_end(site: Path, bound: Any) -> None:
+    moving = sum(len(soup.select(".dpml-explorer")) for _, soup in pdf.pages(site))
+    assert len(bound.select("figure.dpml-still > img")) == moving >= 40
+    assert bound.select("article script, article input, article button") == []
+    last = bound.select("section.dpml-paper")[-1]
+    assert last.h1.get_text() == "Solutions"
+    for number, sheet in ((n, s) for n, s in pdf.pages(site) if "/exercises/" in n):
+        solutions = [fold for fold in sheet.select("details.above-input") if "solution" in fold.summary.get_text()]
+        assert len(solutions) >= 5
+        first = solutions[0].select_one("pre").get_text()
+        assert first in last.get_text(), number
+        assert first not in bound.select_one(f"#{pdf.place(number)}").get_text(), number
+
+
+def test_a_browser_prints_a_file(site: Path, tmp_path: Path, browser: Any) -> None:
+    target = tmp_path / "book.pdf"
+    pdf.write(site, target, bound={CHAPTER, SHEET, NOTATION})
+    text = target.read_bytes()
+    assert text.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type /Page\b", text)) > 20
+    assert b"/Outlines" in text
+    assert not (site / "paper.html").exists()
+
+
+def test_without_a_site_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf, "browser", lambda: "none")
+    with pytest.raises(SystemExit, match="python3 course.py site"):
+        pdf.write(tmp_path, tmp_path / "book.pdf")
