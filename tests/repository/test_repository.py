@@ -252,7 +252,7 @@ def test_the_readme_names_what_is_there() -> None:
     made = {".venv", "work/"}  # by course.py
     assert [name for name in named if name not in made and not (ROOT / name).exists()] == []
     for word in re.findall(r"course\.py (\w+)", text):
-        assert f'"{word}": {word}' in (ROOT / "course.py").read_text(encoding="utf-8")
+        assert f"\npython3 course.py {word} " in (ROOT / "course.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
