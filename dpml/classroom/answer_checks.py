@@ -103,6 +103,30 @@ def _holds(predicate: Callable[[Any], Any], answer: Any) -> bool:
         return False  # a predicate that cannot read the answer does not recognise it
 
 
+def form(answer: Any, *, name: str, test: Callable[[Any], str | None] | None = None) -> None:
+    """Pass if `answer` has the form that is asked for, right or wrong: the check of a graded item.
+
+    `test(answer)` returns None, or a sentence that says what the form is; without it, the answer is one finite number.
+
+    Raises:
+        NotYet: if the answer, or a part of it that is a tuple, is not written, or has another form.
+    """
+    if any(part is Ellipsis for part in (answer if isinstance(answer, tuple) else (answer,))):
+        not_written(name)
+    if test is None:
+        came = as_finite(answer)
+        problem = f"your answer {came}. Expected is one finite real number." if isinstance(came, str) else None
+    else:
+        try:
+            with quiet():
+                problem = test(copy.deepcopy(answer))
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            problem = f"this has not the form that is asked for: {explained(error)}."
+    if problem is not None:
+        raise NotYet(f"{name}: {problem}")
+    passed(name, "this has the form that is asked for; the grading tells whether it is right")
+
+
 def choice(
     answer: Any,
     *,

@@ -21,11 +21,12 @@ function          a function, against a reference   properties       a function,
 law               a private mechanism, by its law   statements       several statements, each true or false
 counterexample    an input that refutes a claim     argument         two sentences, compared with a rubric
 together          several checks of one answer      signature        a function of these parameters, called once
+form              an answer's form alone, right or wrong
 
 Every message says what was tested, what came and which property was expected, never the right value.
 """
 
-from dpml.classroom.answer_checks import argument, choice, counterexample, number, statements
+from dpml.classroom.answer_checks import argument, choice, counterexample, form, number, statements
 from dpml.classroom.calls import signature
 from dpml.classroom.function_checks import function, properties
 from dpml.classroom.law_check import law
@@ -37,6 +38,7 @@ __all__ = [
     "argument",
     "choice",
     "counterexample",
+    "form",
     "function",
     "law",
     "number",

@@ -193,6 +193,21 @@ def test_choice_keeps_truth_values_and_numbers_apart() -> None:
 # --- statements ---
 
 
+def test_form(capsys: pytest.CaptureFixture[str]) -> None:
+    def pair(answer: Any) -> str | None:
+        return None if answer[0] != answer[1] else "the two must differ."
+
+    checks.form(1e-3, name="p")
+    checks.form(np.float32(2), name="p")
+    checks.form((1, 2), name="pair", test=pair)
+    assert capsys.readouterr().out.count("has the form that is asked for; the grading tells whether it is right") == 3
+    assert "p is not written yet" in verdict(checks.form, ..., name="p")
+    assert "pair is not written yet" in verdict(checks.form, (1, ...), name="pair", test=pair)
+    assert "Expected is one finite real number" in verdict(checks.form, "3", name="p")
+    assert "the two must differ" in verdict(checks.form, (1, 1), name="pair", test=pair)
+    assert "not the form that is asked for: IndexError" in verdict(checks.form, (1,), name="pair", test=pair)
+
+
 def test_statements() -> None:
     ask = {"expected": {"a": (True, "it holds."), "b": (False, "think of n = 1.")}, "name": "claims"}
     for answer in ({"a": True, "b": False}, {"b": np.bool_(False), "a": np.True_}):
