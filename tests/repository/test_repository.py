@@ -218,7 +218,7 @@ def test_imports_are_pinned() -> None:
     lists = sorted((ROOT / "benchmarks").glob("requirements*.txt"))
     listed = "".join(path.read_text(encoding="utf-8") for path in lists)
     peers = re.findall(r"(?m)^([\w-]+)==", listed)
-    ours = {"dpml", "tests", "course", "book", "experiments", "benchmarks", "conftest"}
+    ours = {"dpml", "tests", "course", "book", "experiments", "assignments", "benchmarks", "conftest"}
     ours |= {Path(name).stem for name in PYTHON}
     provided, missing = importlib.metadata.packages_distributions(), set()
     for name in PYTHON:
