@@ -26,9 +26,7 @@ goes on where it stopped.
 
 from __future__ import annotations
 
-import datetime
 import functools
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -37,14 +35,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from dpml import data
 from dpml.command_line import any_console
 from dpml.data import records
+from experiments import recording
 from experiments.printing import Table, show
-from experiments.processes import options, require, results
-from experiments.ptr_tables import machine, write
+from experiments.processes import options, require
+from experiments.recording import fill, machine, plain, read, today, write
 
 if TYPE_CHECKING:
     import torch
@@ -280,20 +278,15 @@ def train(setting: Setting, preset: Preset, given: Work) -> dict[str, Any]:
     }
 
 
-def command(name: str, device: str) -> str:
-    """What makes a part of the results."""
-    if device == "cuda" and name == "full":
-        return "bash experiments/gpu.sh byzantine"
-    return f"python3 -m experiments.byzantine_figures --preset {name} --device {device}".removesuffix(" --device cpu")
+command = functools.partial(recording.command, "byzantine_figures", gpu={"full": "byzantine"})
 
 
 class Job(NamedTuple):
-    """A run for one of the processes, and the time after which it is not begun."""
+    """A run for one of the processes."""
 
     setting: Setting
     preset: str
     device: str
-    end: float | None
 
 
 @functools.cache
@@ -301,15 +294,10 @@ def _kept_work(preset: str, device: str) -> Work:
     return work(PRESETS[preset], device)
 
 
-def _do(job: Job) -> dict[str, Any] | None:
-    """The row of a job; None where there is no time left for it."""
-    import torch
-
+def _do(job: Job) -> dict[str, Any]:
+    """The row of a job."""
     from dpml.training.trace import Diverged
 
-    if job.end is not None and time.time() > job.end:
-        return None
-    torch.set_num_threads(1)
     try:
         found = train(job.setting, PRESETS[job.preset], _kept_work(job.preset, job.device))
     except Diverged as error:
@@ -325,9 +313,7 @@ def run(
     After so many seconds no further row is begun.
     """
     require(device)
-    end = None if seconds is None else time.time() + seconds
-    preset = PRESETS[name]
-    content: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
+    preset, content = PRESETS[name], read(into)
     fixed = {
         "clip_norm": CLIP_NORM,
         "rate": RATE,
@@ -336,7 +322,7 @@ def run(
         "hidden": HIDDEN,
         "delta": DELTA,
     }
-    chosen = json.loads(json.dumps({**preset._asdict(), **fixed, "total_delta": TOTAL_DELTA}))
+    chosen = plain({**preset._asdict(), **fixed, "total_delta": TOTAL_DELTA})
     before = content.get(name, {})
     rows: list[dict[str, Any]] = before["rows"] if before.get("settings") == chosen else []
     place = {setting: i for i, setting in enumerate(settings(preset))}
@@ -346,7 +332,7 @@ def run(
     spends = [spend(epsilon, *key, number, preset.steps)._asdict() for epsilon, *key in wanted if epsilon is not None]
     head = {
         "command": command(name, device),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "machine": machine(device),
         "settings": chosen,
         "adjacency": "replace-one",
@@ -355,13 +341,10 @@ def run(
         "records": number,
         "spends": spends,
     }
-    jobs = [Job(setting, name, device, end) for setting in place if setting not in done]
-    for row in tqdm(results(_do, jobs, processes), total=len(jobs), unit="run", disable=None):
-        if row is not None:
-            rows.append(row)
-            content[name] = {**head, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
-            write(into, content, starts=('{"attack"', '{"epsilon"'))
-    content[name] = {**head, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
+    content[name] = {**head, "rows": rows}
+    jobs = [Job(setting, name, device) for setting in place if setting not in done]
+    save = functools.partial(write, into, content)
+    fill(rows, _do, jobs, order=lambda row: place[_setting(row)], save=save, seconds=seconds, processes=processes)
     return dict(content[name])
 
 

@@ -25,14 +25,11 @@ each row, so that an interrupted run goes on where it stopped.
 from __future__ import annotations
 
 import argparse
-import datetime
 import functools
 import importlib.metadata
 import importlib.util
 import json
 import logging
-import os
-import platform
 import sys
 import time
 import warnings
@@ -53,6 +50,7 @@ from dpml.training.models import accuracy
 from dpml.training.sampling import Poisson
 from dpml.training.trace import QUANTILES
 from experiments.printing import Table, show
+from experiments.recording import machine, read, today, write
 
 RESULTS = records.FOLDER / "dpsgd_fashion.json"
 DELTA, MOMENTUM, CLIP_NORM = 1e-5, 0.9, 1.0
@@ -288,26 +286,10 @@ def number_of_runs(preset: Preset) -> int:
     return searched + seeds * (5 * levels + 2 + len(preset.clip_norms) + len(preset.sigmas) * len(preset.sweep_batches))
 
 
-def machine() -> dict[str, Any]:
+def where(device: str = "cpu") -> dict[str, Any]:
     """What the numbers depend on."""
     peer = {"opacus": importlib.metadata.version("opacus")} if importlib.util.find_spec("opacus") else {}
-    return {
-        "processor": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} thread used",
-        "system": platform.system(),
-        "Python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        **peer,
-    }
-
-
-def write(into: Path, content: dict[str, Any]) -> None:
-    """The whole file, one row a line, under a temporary name first."""
-    into.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content, ensure_ascii=False).replace('{"part"', '\n{"part"')
-    temporary = into.with_name(into.name + ".tmp")
-    temporary.write_text(text + "\n", encoding="utf-8", newline="\n")
-    temporary.replace(into)
+    return machine(device) | peer
 
 
 def run(name: str, *, into: Path) -> dict[str, Any]:
@@ -318,8 +300,8 @@ def run(name: str, *, into: Path) -> dict[str, Any]:
     logging.disable(logging.WARNING)
     head = {
         "command": f"python3 -m experiments.dpsgd_fashion --preset {name}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": machine(),
+        "date": today(),
+        "machine": where(),
         "delta": DELTA,
         "momentum": MOMENTUM,
         "quantiles": QUANTILES,
@@ -327,10 +309,8 @@ def run(name: str, *, into: Path) -> dict[str, Any]:
         "sampling": "Poisson",
         "chosen": "learning rates by part 'search', on the private images; epsilon does not cover that choice",
     }
-    rows: list[dict[str, Any]] = []
-    if into.is_file():
-        before = json.loads(into.read_text(encoding="utf-8"))
-        rows = before["rows"] if before.get("command") == head["command"] else []
+    before = read(into)
+    rows: list[dict[str, Any]] = before["rows"] if before.get("command") == head["command"] else []
     done = {Setting(**{field: row[field] for field in Setting._fields}).key() for row in rows}
     works: dict[str, Task] = {}
 

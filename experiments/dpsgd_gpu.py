@@ -15,9 +15,7 @@ The file is written after each row, so that an interrupted run goes on where it 
 
 from __future__ import annotations
 
-import datetime
 import functools
-import json
 import logging
 import sys
 import time
@@ -27,7 +25,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from tqdm import tqdm
 
 from dpml import data
 from dpml.command_line import any_console
@@ -36,7 +33,8 @@ from dpml.training import models
 from dpml.training.trace import Diverged
 from experiments import dpsgd_fashion as fashion
 from experiments.printing import Table, show
-from experiments.processes import options, require, results
+from experiments.processes import options, require
+from experiments.recording import fill, plain, read, today, write
 
 RESULTS = records.FOLDER / "dpsgd_gpu.json"
 EPSILONS = (1.0, 3.0, 8.0, None)
@@ -59,12 +57,11 @@ PRESETS = {
 
 
 class Job(NamedTuple):
-    """A run for one of the processes, and the time after which it is not begun."""
+    """A run for one of the processes."""
 
     setting: fashion.Setting
     preset: str
     device: str
-    end: float | None
 
 
 @functools.lru_cache(maxsize=2)
@@ -82,11 +79,8 @@ def task(part: str, preset: str, device: str) -> fashion.Task:
     return fashion.Task(x.to(device), y.to(device), (test[0].to(device), test[1].to(device)))
 
 
-def do(job: Job) -> dict[str, Any] | None:
-    """The row of a job; None where there is no time left for it. A learning rate that diverges gets accuracy 0."""
-    if job.end is not None and time.time() > job.end:
-        return None
-    torch.set_num_threads(1)
+def do(job: Job) -> dict[str, Any]:
+    """The row of a job. A learning rate that diverges gets accuracy 0."""
     work = task(job.setting.part, job.preset, job.device)
     try:
         found = fashion.ours(job.setting, work)
@@ -129,15 +123,14 @@ def run(
 ) -> dict[str, Any]:
     """Do what is missing in the file `into`, and return its content. After so many seconds no further row is begun."""
     require(device)
-    end = None if seconds is None else time.time() + seconds
-    preset = PRESETS[name]
+    preset, begun = PRESETS[name], time.time()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     head = {
         "command": "bash experiments/gpu.sh dpsgd",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": {**fashion.machine(), **({"processor": torch.cuda.get_device_name()} if device == "cuda" else {})},
-        "settings": json.loads(json.dumps(preset._asdict())),
+        "date": today(),
+        "machine": fashion.where(device),
+        "settings": plain(preset._asdict()),
         "delta": fashion.DELTA,
         "momentum": fashion.MOMENTUM,
         "quantiles": fashion.QUANTILES,
@@ -145,18 +138,17 @@ def run(
         "sampling": "Poisson",
         "chosen": "learning rates by part 'search', on the private images; epsilon does not cover that choice",
     }
-    before = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
+    before = read(into)
     rows: list[dict[str, Any]] = before["rows"] if before.get("settings") == head["settings"] else []
+    content = {**head, "rows": rows}
+    save = functools.partial(write, into, content)
     for settings in (search(preset), full(preset, rows)):  # the second is empty until the first is done
         wanted = list(settings)
         done = {fashion.Setting(**{field: row[field] for field in fashion.Setting._fields}) for row in rows}
-        jobs = [Job(setting, name, device, end) for setting in wanted if setting not in done]
-        for row in tqdm(results(do, jobs, processes), total=len(jobs), unit="run", disable=None):
-            if row is not None:
-                rows.append(row)
-                rows.sort(key=lambda one: place(one, preset))
-                fashion.write(into, {**head, "rows": rows})
-    return {**head, "rows": rows}
+        jobs = [Job(setting, name, device) for setting in wanted if setting not in done]
+        left = None if seconds is None else seconds - (time.time() - begun)
+        fill(rows, do, jobs, order=lambda row: place(row, preset), save=save, seconds=left, processes=processes)
+    return content
 
 
 def tables(content: dict[str, Any]) -> list[Table]:

@@ -20,8 +20,6 @@ are used once, for the report.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import math
 import sys
 import time
@@ -37,6 +35,7 @@ from dpml.data import records
 from dpml.training import dp_sgd, ensemble, models, stacked, stacked_networks
 from dpml.training.sampling import Poisson
 from experiments import pate_fashion
+from experiments.recording import plain, read, today, write
 
 RESULTS = records.FOLDER / "dpsgd_or_pate.json"
 CLIP_NORM, BATCH = 1.0, 256
@@ -112,23 +111,14 @@ def rehearse(all_images: tuple[torch.Tensor, ...], preset: pate_fashion.Preset, 
 def run(name: str, *, into: Path, folder: str | None = None) -> dict[str, Any]:
     """Do what is missing of this preset in the file `into`, and return its part of the content."""
     preset, grid = pate_fashion.PRESETS[name], GRID[name]
-    settings = json.loads(
-        json.dumps(
-            {
-                **grid._asdict(),
-                "batch": BATCH,
-                "clip_norm": CLIP_NORM,
-                "delta": pate_fashion.DELTA,
-                "hidden": pate_fashion.HIDDEN,
-            }
-        )
-    )
-    content = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
+    fixed = {"batch": BATCH, "clip_norm": CLIP_NORM, "delta": pate_fashion.DELTA, "hidden": pate_fashion.HIDDEN}
+    settings = plain({**grid._asdict(), **fixed})
+    content = read(into)
     part = content.get(name, {})
     if part.get("settings") != settings:
         part = {
             "command": f"python3 -m experiments.dpsgd_or_pate --preset {name}",
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "date": today(),
             **pate_fashion.machine(),
             "adjacency": "add/remove",
             "settings": settings,
@@ -138,14 +128,9 @@ def run(name: str, *, into: Path, folder: str | None = None) -> dict[str, Any]:
     content[name] = part
     all_images = pate_fashion.images(name, folder)
 
-    def save() -> None:
-        into.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(content, separators=(",", ":")).replace('{"epsilon"', '\n{"epsilon"')
-        into.write_text(text + "\n", encoding="utf-8", newline="\n")
-
     if not part["rehearsal"]:
         part["rehearsal"] = rehearse(all_images, preset, grid)
-        save()
+        write(into, content)
     done = {row["epsilon"] for row in part["rows"]}
     for epsilon in (one for one in preset.epsilons if one not in done):
         best = max((row for row in part["rehearsal"] if row["epsilon"] == epsilon), key=lambda row: row["accuracy"])
@@ -167,7 +152,7 @@ def run(name: str, *, into: Path, folder: str | None = None) -> dict[str, Any]:
                     "cpu_seconds": round(seconds, 2),
                 }
             )
-        save()
+        write(into, content)
     return part
 
 

@@ -21,7 +21,6 @@ further row is begun.
 from __future__ import annotations
 
 import argparse
-import datetime
 import functools
 import importlib.metadata
 import importlib.util
@@ -46,6 +45,7 @@ from dpml.training.per_example import PerExample
 from dpml.training.sampling import Poisson
 from dpml.training.stacked_networks import StackedPerExample, stack
 from experiments.processes import require
+from experiments.recording import read, today, write
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = records.FOLDER / "gpu.json"
@@ -305,24 +305,18 @@ def measure(name: str, *, into: Path, limit: float) -> dict[str, Any]:
     logging.disable(logging.WARNING)
     head = {
         "command": f"bash experiments/gpu.sh --preset {name}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "machine": machine(preset),
     }
-    rows: list[dict[str, Any]] = []
-    if into.is_file():
-        before = json.loads(into.read_text(encoding="utf-8"))
-        rows = before["rows"] if before.get("machine") == head["machine"] else []
+    before = read(into)
+    rows: list[dict[str, Any]] = before["rows"] if before.get("machine") == head["machine"] else []
     todo = [(key, job) for key, job in jobs(preset) if not any(key.items() <= row.items() for row in rows)]
     for key, job in tqdm(todo, unit="row", disable=None):
         if time.perf_counter() - began > limit:
             print(f"Stopped after {limit:g} s; the same command goes on.")
             break
         rows.append({**key, **job()})
-        into.parent.mkdir(parents=True, exist_ok=True)
-        temporary = into.with_name(into.name + ".tmp")
-        text = json.dumps({**head, "rows": rows}).replace('{"part"', '\n{"part"')
-        temporary.write_text(text + "\n", encoding="utf-8", newline="\n")
-        temporary.replace(into)
+        write(into, {**head, "rows": rows})
     return {**head, "rows": rows}
 
 

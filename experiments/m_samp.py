@@ -18,8 +18,6 @@ Results go to dpml/datasets/recorded/m_samp.json, row by row, so that an interru
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import os
 import platform
 import sys
@@ -37,6 +35,7 @@ from dpml import data
 from dpml.command_line import any_console
 from dpml.data import records
 from dpml.pate import m_samp, m_stab
+from experiments.recording import read, today, write
 
 RESULTS = records.FOLDER / "m_samp.json"
 TOPS = (0, 2, 4, 6)
@@ -176,7 +175,7 @@ def run(preset: str, *, into: Path, quiet: bool = False) -> dict[str, Any]:
     q = plans["printed"].q
     head = {
         "command": f"python3 -m experiments.m_samp --preset {preset}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         **machine(),
         "noise_draws": NOISE_DRAWS,
         "epsilon": EPSILON,
@@ -189,7 +188,7 @@ def run(preset: str, *, into: Path, quiet: bool = False) -> dict[str, Any]:
         "models": {name: plan.n_models for name, plan in plans.items()},
         "models_at_epsilon_1_delta_1e-5_n_1e5": m_samp.sampling_plan(epsilon=1.0, delta=1e-5, n=10**5).n_models,
     }
-    before = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
+    before = read(into)
     same = all(
         before.get(key) == head[key]
         for key in ("command", "noise_draws", "epsilon", "delta", "n", "queries", "q", "models")
@@ -203,9 +202,7 @@ def run(preset: str, *, into: Path, quiet: bool = False) -> dict[str, Any]:
             rows.append(one_run(work, n_models=models, q=q, seed=seed, progress=bar.update))
             last = [row for row in rows if row["n_models"] == models and row["seed"] < seed]
             rows[-1]["release_rate_expected_from_the_seed_before"] = expected_from(last[-1], q=q) if last else None
-            into.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({**head, "rows": rows}, separators=(",", ":"))
-            into.write_text(text.replace('{"n_models"', '\n{"n_models"') + "\n", encoding="utf-8", newline="\n")
+            write(into, {**head, "rows": rows})
     return {**head, "rows": rows}
 
 

@@ -25,15 +25,13 @@ time, so that an interrupted run goes on where it stopped.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import math
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +49,7 @@ from dpml.mechanisms import gaussian_sigma
 from dpml.pate import data_dependent, laplace_votes, sparse_vector, stability, student, voting
 from dpml.training import ensemble
 from dpml.training.models import to_labels, to_tensors
+from experiments.recording import plain, read, today, write
 
 RESULTS = records.FOLDER / "pate_fashion.json"
 DELTA = 1e-5
@@ -348,25 +347,23 @@ def machine() -> dict[str, Any]:
 def run(name: str, *, into: Path, folder: str | None = None, quiet: bool = False) -> dict[str, Any]:
     """Do what is missing of this preset in the file `into`, and return its part of the content."""
     preset = PRESETS[name]
-    settings = json.loads(
-        json.dumps(
-            {
-                **preset._asdict(),
-                "delta": DELTA,
-                "threshold": THRESHOLD,
-                "test_share": TEST_SHARE,
-                "hidden": HIDDEN,
-                "numbers": NUMBERS,
-                "laplace_account": LAPLACE_ACCOUNT,
-            }
-        )
+    settings = plain(
+        {
+            **preset._asdict(),
+            "delta": DELTA,
+            "threshold": THRESHOLD,
+            "test_share": TEST_SHARE,
+            "hidden": HIDDEN,
+            "numbers": NUMBERS,
+            "laplace_account": LAPLACE_ACCOUNT,
+        }
     )
-    content = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
+    content = read(into)
     part = content.get(name, {})
     if part.get("settings") != settings:
         part = {
             "command": f"python3 -m experiments.pate_fashion --preset {name}",
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "date": today(),
             **machine(),
             "adjacency": "one vote moves on each question: replace-one",
             "settings": settings,
@@ -377,10 +374,7 @@ def run(name: str, *, into: Path, folder: str | None = None, quiet: bool = False
     content[name] = part
     all_images = images(name, folder)
 
-    def save() -> None:
-        into.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(content, separators=(",", ":")).replace('{"teachers"', '\n{"teachers"')
-        into.write_text(text + "\n", encoding="utf-8", newline="\n")
+    save = partial(write, into, content)
 
     done = {(row["teachers"], row["seed"]) for row in part["rows"]}
     blocks = [(teachers, seed) for teachers in preset.teachers for seed in preset.seeds]

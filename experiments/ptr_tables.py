@@ -33,11 +33,7 @@ on where it stopped.
 
 from __future__ import annotations
 
-import datetime
 import functools
-import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -45,13 +41,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from dpml import data
 from dpml.command_line import any_console
 from dpml.data import records
+from experiments import recording
 from experiments.printing import Table, show
-from experiments.processes import options, require, results
+from experiments.processes import options, require
+from experiments.recording import fill, machine, plain, read, today, write
 
 if TYPE_CHECKING:
     import torch
@@ -335,48 +332,16 @@ def settings(preset: Preset) -> Iterator[Setting]:
                         yield Setting(name, method, kind, ratio, epsilon, used, seed)
 
 
-def machine(device: str) -> dict[str, Any]:
-    """What the numbers depend on."""
-    import scipy
-    import torch
-
-    processor = f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} thread used"
-    return {
-        "processor": torch.cuda.get_device_name() if device == "cuda" else processor,
-        "system": platform.system(),
-        "Python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-    }
-
-
-def write(into: Path, content: dict[str, Any], *, starts: Sequence[str] = ('{"set"', '{"method"')) -> None:
-    """The whole file, one row a line, under a temporary name first."""
-    into.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content, ensure_ascii=False)
-    for start in starts:
-        text = text.replace(start, "\n" + start)
-    temporary = into.with_name(into.name + ".tmp")
-    temporary.write_text(text + "\n", encoding="utf-8", newline="\n")
-    temporary.replace(into)
-
-
-def command(name: str, device: str) -> str:
-    """What makes a part of the results."""
-    if device == "cuda" and name in GPU_PARTS:
-        return f"bash experiments/gpu.sh {GPU_PARTS[name]}"
-    return f"python3 -m experiments.ptr_tables --preset {name} --device {device}".removesuffix(" --device cpu")
+command = functools.partial(recording.command, "ptr_tables", gpu=GPU_PARTS)
 
 
 class Job(NamedTuple):
-    """A run for one of the processes, and the time after which it is not begun."""
+    """A run for one of the processes."""
 
     setting: Setting
     preset: str
     device: str
     arm: Arm
-    end: float | None
 
 
 @functools.lru_cache(maxsize=2)
@@ -384,13 +349,8 @@ def _kept_work(name: str, preset: str, device: str) -> Work:
     return work(name, PRESETS[preset], device)
 
 
-def _do(job: Job) -> dict[str, Any] | None:
-    """The row of a job; None where there is no time left for it."""
-    import torch
-
-    if job.end is not None and time.time() > job.end:
-        return None
-    torch.set_num_threads(1)
+def _do(job: Job) -> dict[str, Any]:
+    """The row of a job."""
     given = _kept_work(job.setting.set, job.preset, job.device)
     return {**job.setting._asdict(), **train(job.setting, PRESETS[job.preset], given, job.arm)}
 
@@ -403,11 +363,9 @@ def run(
     After so many seconds no further row is begun.
     """
     require(device)
-    end = None if seconds is None else time.time() + seconds
-    preset = PRESETS[name]
-    content: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
+    preset, content = PRESETS[name], read(into)
     recipes = {on: RECIPES.get(on, Recipe())._asdict() for on in preset.sets}
-    chosen = json.loads(json.dumps({**preset._asdict(), "recipes": recipes, "delta": DELTA, "hidden": HIDDEN}))
+    chosen = plain({**preset._asdict(), "recipes": recipes, "delta": DELTA, "hidden": HIDDEN})
     before = content.get(name, {})
     same = before.get("settings") == chosen
     rows: list[dict[str, Any]] = before["rows"] if same else []
@@ -423,7 +381,7 @@ def run(
             missing.append(on)
     head = {
         "command": command(name, device),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "machine": machine(device),
         "settings": chosen,
         "adjacency": "add/remove",
@@ -440,13 +398,10 @@ def run(
             known[key] = arm(setting.method, RECIPES.get(setting.set, Recipe()), here[setting.set], setting.epsilon)
             on, method, epsilon = key
             arms.append({"method": method, "on": on, "epsilon": epsilon, **known[key]._asdict()})
-        jobs.append(Job(setting, name, device, known[key], end))
-    for row in tqdm(results(_do, jobs, processes), total=len(jobs), unit="run", disable=None):
-        if row is not None:
-            rows.append(row)
-            content[name] = {**head, "arms": arms, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
-            write(into, content)
-    content[name] = {**head, "arms": arms, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
+        jobs.append(Job(setting, name, device, known[key]))
+    content[name] = {**head, "arms": arms, "rows": rows}
+    save = functools.partial(write, into, content)
+    fill(rows, _do, jobs, order=lambda row: place[_setting(row)], save=save, seconds=seconds, processes=processes)
     return dict(content[name])
 
 

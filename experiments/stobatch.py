@@ -34,9 +34,7 @@ that an interrupted run goes on where it stopped.
 
 from __future__ import annotations
 
-import datetime
 import functools
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -44,14 +42,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from dpml import data
 from dpml.command_line import any_console
 from dpml.data import records
+from experiments import recording
 from experiments.printing import Table, show
-from experiments.processes import options, require, results
-from experiments.ptr_tables import machine, write
+from experiments.processes import options, require
+from experiments.recording import fill, machine, plain, read, today, write
 
 if TYPE_CHECKING:
     import torch
@@ -350,29 +348,19 @@ def row_of(setting: Setting, sized: Sized, given: Work) -> dict[str, Any]:
     return {**row, "seconds": round(time.process_time() - started, 2)}
 
 
-def command(name: str, device: str) -> str:
-    """What makes a part of the results."""
-    if device == "cuda" and name == "full":
-        return "bash experiments/gpu.sh stobatch"
-    return f"python3 -m experiments.stobatch --preset {name} --device {device}".removesuffix(" --device cpu")
+command = functools.partial(recording.command, "stobatch", gpu={"full": "stobatch"})
 
 
 class Job(NamedTuple):
-    """A run for one of the processes, and the time after which it is not begun."""
+    """A run for one of the processes."""
 
     setting: Setting
     preset: str
     device: str
-    end: float | None
 
 
-def _do(job: Job) -> dict[str, Any] | None:
-    """The row of a job; None where there is no time left for it."""
-    import torch
-
-    if job.end is not None and time.time() > job.end:
-        return None
-    torch.set_num_threads(1)
+def _do(job: Job) -> dict[str, Any]:
+    """The row of a job."""
     given = work(job.setting.set, job.preset, job.device)
     return row_of(job.setting, PRESETS[job.preset].sets[job.setting.set], given)
 
@@ -385,11 +373,9 @@ def run(
     After so many seconds no further row is begun.
     """
     require(device)
-    end = None if seconds is None else time.time() + seconds
-    preset = PRESETS[name]
-    content: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.is_file() else {}
+    preset, content = PRESETS[name], read(into)
     axes = {"attacks": ATTACKS, "sizes": SIZES, "sizes_certified": SIZES_CERTIFIED, "radii": RADII}
-    chosen = json.loads(json.dumps({"preset": preset._asdict(), "delta": DELTA, "eta": ETA, **axes}))
+    chosen = plain({"preset": preset._asdict(), "delta": DELTA, "eta": ETA, **axes})
     chosen["preset"]["sets"] = {on: sized._asdict() for on, sized in preset.sets.items()}
     before = content.get(name, {})
     rows: list[dict[str, Any]] = before["rows"] if before.get("settings") == chosen else []
@@ -397,18 +383,15 @@ def run(
     done = {_setting(row) for row in rows}
     head = {
         "command": command(name, device),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "machine": machine(device),
         "settings": chosen,
         "chosen": "step sizes and sizes of attacks were chosen on digits, with the test images; no epsilon covers that",
     }
-    jobs = [Job(setting, name, device, end) for setting in place if setting not in done]
-    for row in tqdm(results(_do, jobs, processes), total=len(jobs), unit="run", disable=None):
-        if row is not None:
-            rows.append(row)
-            content[name] = {**head, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
-            write(into, content)
-    content[name] = {**head, "rows": sorted(rows, key=lambda one: place[_setting(one)])}
+    content[name] = {**head, "rows": rows}
+    jobs = [Job(setting, name, device) for setting in place if setting not in done]
+    save = functools.partial(write, into, content)
+    fill(rows, _do, jobs, order=lambda row: place[_setting(row)], save=save, seconds=seconds, processes=processes)
     return dict(content[name])
 
 

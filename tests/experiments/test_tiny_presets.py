@@ -168,7 +168,7 @@ def test_dpsgd_gpu_chooses_after_the_whole_search_and_nothing_that_diverged(made
     assert {row["n"] for row in searched} == {80}
     assert list(dpsgd_gpu.full(preset, searched[1:])) == []
     assert len(list(dpsgd_gpu.full(preset, searched))) == len(dpsgd_gpu.EPSILONS) * len(preset.seeds)
-    job = dpsgd_gpu.Job(next(dpsgd_gpu.search(preset)), "tiny", "cpu", None)
+    job = dpsgd_gpu.Job(next(dpsgd_gpu.search(preset)), "tiny", "cpu")
     row = dpsgd_gpu.do(job._replace(setting=job.setting._replace(epsilon=None, rate=1e30)))
     assert row["accuracy"] == 0.0 and row["diverged"] >= 1
     assert "diverged" in dpsgd_gpu.tables({**content, "rows": [row, *rows]})[-1][3][-1]
@@ -254,7 +254,7 @@ def test_byzantine_figures_spend_what_the_accountants_say(made):
 def test_byzantine_figures_write_down_a_run_that_diverged(monkeypatch):
     monkeypatch.setattr(byzantine_figures, "RATE", 1e30)
     setting = next(byzantine_figures.settings(byzantine_figures.PRESETS["tiny"]))
-    row = byzantine_figures._do(byzantine_figures.Job(setting, "tiny", "cpu", None))
+    row = byzantine_figures._do(byzantine_figures.Job(setting, "tiny", "cpu"))
     assert row["accuracy"] is None and row["diverged"] >= 2
     assert byzantine_figures._cell([None, 0.5]) == "50.0 (1 diverged)"
 
