@@ -8,11 +8,10 @@ all of n runs on each side has rates of at least and at most 1 - a and a, with (
 
 from __future__ import annotations
 
-from textwrap import dedent
-
 import numpy as np
 
 from assignments.item import Argued, Graded, Sheet
+from assignments.items.drawing import code, number, statements
 from dpml.audit import samples
 
 IMPORTS = """\
@@ -35,13 +34,9 @@ def make(rng: np.random.Generator) -> Sheet:
     many = told_truth(rng) if rng.random() < 0.5 else many_categories(rng)
     audited = evidence(rng) if rng.random() < 0.5 else perfect_attack(rng)
     gaussian = (gaussian_sigma, gaussian_delta, gaussian_epsilon)[rng.integers(3)]
-    items = (noise_scale(rng), release(rng), many, gaussian(rng), false_claim(rng), audited, statements(rng))
+    items = (noise_scale(rng), release(rng), many, gaussian(rng), false_claim(rng), audited, statements(rng, BANK))
     argued = range_of_the_data() if rng.random() < 0.5 else twice_the_same_noise()
     return Sheet("Graded exercises 01: What differential privacy promises", IMPORTS, (*items, argued))
-
-
-def code(text: str) -> str:
-    return dedent(text).strip()
 
 
 def noise_scale(rng: np.random.Generator) -> Graded:
@@ -314,22 +309,6 @@ length occurs. You may use `dpml.mechanisms`, whose functions speak of sensitivi
 """
 
 
-def number(name: str, *, title: str, asked: str, solution: str, expected: str, mistakes: dict[str, str]) -> Graded:
-    """A number to at least four digits; `mistakes` holds wrong expressions with their diagnoses."""
-    listed = "".join(f"\n        checks.Mistake({wrong}, {text!r})," for wrong, text in mistakes.items())
-    return Graded(
-        name=name.replace("_", "-"),
-        question=f"{title}\n\n{asked.strip()}",
-        stub=f"{name} = ...",
-        solution=f"{name} = {solution}",
-        visible=f'checks.form({name}, name="{name}")',
-        hidden=f'checks.number(\n    {name},\n    name="{name}",\n    expected={expected},\n    rel=2e-4,\n'
-        f"    mistakes=[{listed}\n    ],\n)",
-        points=2,
-        wrong={text: f"{name} = {wrong}" for wrong, text in mistakes.items()},
-    )
-
-
 def gaussian_sigma(rng: np.random.Generator) -> Graded:
     sensitivity, epsilon, delta = drawn_gaussian(rng)
     one = f"mechanisms.gaussian_sigma(epsilon={epsilon}, delta={delta})"
@@ -339,8 +318,7 @@ def gaussian_sigma(rng: np.random.Generator) -> Graded:
         asked=f"{GAUSSIAN.format(sensitivity=sensitivity)}\nSet `sigma`, to at least four digits, to the smallest "
         f"$\\sigma$ with which the release is $(\\varepsilon, \\delta)$-DP for $\\varepsilon = {epsilon:g}$ and "
         f"$\\delta = {delta:g}$.",
-        solution=f"{sensitivity} * {one}",
-        expected=f"{sensitivity} * {one}",
+        right=f"{sensitivity} * {one}",
         mistakes={
             one: "this is for sensitivity 1.",
             f"{one} / {sensitivity}": "a larger sensitivity needs more noise, not less.",
@@ -360,8 +338,7 @@ def gaussian_delta(rng: np.random.Generator) -> Graded:
         asked=f"{GAUSSIAN.format(sensitivity=sensitivity)}\nSet `smallest_delta`, to at least four digits, to the "
         f"smallest $\\delta$ for which the release with $\\sigma = {sigma:g}$ is $(\\varepsilon, \\delta)$-DP for "
         f"$\\varepsilon = {epsilon:g}$.",
-        solution=shape.format(f"{sigma} / {sensitivity}"),
-        expected=shape.format(f"{sigma} / {sensitivity}"),
+        right=shape.format(f"{sigma} / {sensitivity}"),
         mistakes={
             shape.format(sigma): "this is for sensitivity 1.",
             shape.format(f"{sigma} * {sensitivity}"): "a larger sensitivity hides less under the same noise, not more.",
@@ -379,8 +356,7 @@ def gaussian_epsilon(rng: np.random.Generator) -> Graded:
         asked=f"{GAUSSIAN.format(sensitivity=sensitivity)}\nSet `smallest_epsilon`, to at least four digits, to the "
         f"smallest $\\varepsilon$ for which the release with $\\sigma = {sigma:g}$ is $(\\varepsilon, \\delta)$-DP for "
         f"$\\delta = {delta:g}$.",
-        solution=shape.format(f"{sigma} / {sensitivity}"),
-        expected=shape.format(f"{sigma} / {sensitivity}"),
+        right=shape.format(f"{sigma} / {sensitivity}"),
         mistakes={
             shape.format(sigma): "this is for sensitivity 1.",
             f"np.sqrt(2 * np.log(1.25 / {delta})) * {sensitivity} / {sigma}": "this turns the classic formula around, "
@@ -458,7 +434,7 @@ def false_claim(rng: np.random.Generator) -> Graded:
 
 def evidence(rng: np.random.Generator) -> Graded:
     runs, confidence = int(rng.integers(4, 16)) * 250, float(rng.choice([0.9, 0.95, 0.99]))
-    hits, alarms = (int(runs * share) for share in (rng.uniform(0.55, 0.8), rng.uniform(0.15, 0.4)))
+    hits, alarms = (int(runs * share) for share in (rng.uniform(0.45, 0.6), rng.uniform(0.08, 0.2)))
     delta = float(rng.choice([0.01, 0.02]))
     proved = samples.epsilon_lower_bound(
         true_positives=hits, positives=runs, false_positives=alarms, negatives=runs, delta=delta, confidence=confidence
@@ -525,15 +501,14 @@ all $2n$ guesses are right.
 Set `runs` to the smallest $n$ with which `samples.epsilon_lower_bound` proves $\\varepsilon \\ge {epsilon:g}$ at
 $\\delta = 0$ and {100 * confidence:g} % confidence.
 """
-    item = number(
+    return number(
         "runs",
         title="How many runs can prove it?",
         asked=asked,
-        solution=runs.format(" / 2", "1 + "),
-        expected=runs.format(" / 2", "1 + "),
+        right=runs.format(" / 2", "1 + "),
         mistakes=mistakes,
+        rel=0.0,
     )
-    return item._replace(hidden=item.hidden.replace("rel=2e-4", "rel=0.0"))
 
 
 BANK = [  # a statement, whether it is true, and the reason that a wrong answer needs to read
@@ -555,41 +530,6 @@ BANK = [  # a statement, whether it is true, and the reason that a wrong answer 
      "what follows from other people's records may be learned."),
     ("Laplace noise of scale $b$ has standard deviation $b$.", False, "it is the square root of 2 times b."),
 ]  # fmt: skip
-
-
-def statements(rng: np.random.Generator) -> Graded:
-    true = [entry for entry in BANK if entry[1]]
-    false = [entry for entry in BANK if not entry[1]]
-    count = int(rng.integers(2, 4))
-    chosen = [true[i] for i in rng.permutation(len(true))[:count]]
-    chosen += [false[i] for i in rng.permutation(len(false))[: 5 - count]]
-    chosen = [chosen[i] for i in rng.permutation(5)]
-    expected = {letter: (truth, reason) for letter, (_, truth, reason) in zip("abcde", chosen, strict=True)}
-    right = {letter: truth for letter, (truth, _) in expected.items()}
-    listed = "\n".join(f"- ({letter}) {text}" for letter, (text, _, _) in zip("abcde", chosen, strict=True))
-    return Graded(
-        name="statements",
-        question=f"True or false?\n\nSet `true` to a dictionary that says of each statement, by its letter, whether it "
-        f'is true: `{{"a": True, "b": ...}}`. All must be right.\n\n{listed}',
-        stub="true = ...",
-        solution=f"true = {right!r}",
-        visible=code("""
-            def formed(answer):
-                letters = isinstance(answer, dict) and sorted(answer) == list("abcde")
-                return None if letters and all(v in (True, False) for v in answer.values()) else (
-                    'it must be a dictionary with the keys "a" to "e" and the values True or False.'
-                )
-
-            checks.form(true, name="true", test=formed)
-        """),
-        hidden=f'checks.statements(true, name="true", expected={expected!r})',
-        points=2,
-        wrong={
-            "all true": f"true = {dict.fromkeys('abcde', True)!r}",
-            "all false": f"true = {dict.fromkeys('abcde', False)!r}",
-            "one of them wrong": f"true = {right | {'c': not right['c']}!r}",
-        },
-    )
 
 
 def range_of_the_data() -> Argued:
