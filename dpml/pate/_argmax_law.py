@@ -67,7 +67,7 @@ def _portion(c: Array) -> Array:
     starts = np.concatenate([c[row, interval][~long], c[row, interval][long], c[row, interval + 1][long] - _EDGE])
     owners = np.concatenate([row[~long], row[long], row[long]])
     if owners.size:
-        number = np.ceil(lengths / _width(classes)).astype(np.int64)
+        number = np.ceil(lengths / _width(classes)).astype(np.intp)  # what repeat takes, also where that has 32 bits
         size = np.repeat(lengths / number, number)
         index = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
         owner = np.repeat(owners, number)
