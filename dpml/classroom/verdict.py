@@ -59,9 +59,7 @@ def together(*parts: Callable[[], None]) -> None:
 
 def not_written(name: str) -> NoReturn:
     """Raise the message for an untouched stub."""
-    raise NotYet(
-        f"{name} is not written yet. Write your answer in the cell of the question, run it, then run this check."
-    )
+    raise NotYet(f"{name} is not written yet. Write your answer, run it, then run this check.")
 
 
 def unwritten(error: Exception | None, f: Callable[..., Any]) -> str | None:
