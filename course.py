@@ -28,6 +28,7 @@ BUILD_ERROR = r"(?m)^\s+(.*?(?:error(?:\[\w+\])?|\w+Error): .*)$"
 INDEX = "index-url|extra-index-url|no-index|find-links|trusted-host|proxy|cert|client-cert|keyring-provider"
 INDEX += "|timeout|default-timeout|retries|cache-dir|no-cache-dir"
 PROBE = "import jupyter_book, nbval, pytest, scipy, importlib.metadata as m; m.version('dpml'), m.version('torch')"
+PORT = 8470
 BUILD = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
 EXECUTE = """import logging, sys
 from jupyter_cache import get_cache
@@ -140,6 +141,7 @@ def drop_stale_outputs(root):
 
 def site(root, *arguments):
     drop_stale_outputs(root)
+    lacks = run(root, "-m", "book.runtime", show="Fetching", pip=index_settings(root))[1]
     # The build runs one notebook after the other: before it, those that must run do so on all cores.
     notebooks = sorted((root / "notebooks").rglob("[0-9]*.ipynb"))
     early = run(root, "-c", EXECUTE, root / "_build" / ".jupyter_cache", *notebooks, show="$^")[1]
@@ -149,14 +151,26 @@ def site(root, *arguments):
     ran = [os.path.relpath(name, str(root)) for name in re.findall(r"(.*): Executing notebook", early + output)]
     print(f"Notebooks that ran: {', '.join(ran) or 'none, the stored outputs are up to date'}")
     page = root / "_build" / "html" / "index.html"
+    print(*re.findall("The pages have no fields.*", lacks), sep="\n")
     print("The build failed: the lines with WARNING or ERROR say why." if status else f"The site: {page}")
     if arguments and not status:
         os.chdir(str(page.parent))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+        server = serve()
         print(f"Serving http://127.0.0.1:{server.server_port}/ until Ctrl+C", flush=True)
         webbrowser.open(f"http://127.0.0.1:{server.server_port}/")
         server.serve_forever()
     return status
+
+
+def serve():
+    """Return a server, at the same port if it is free: a browser keeps a reader's answers for an address."""
+    handler, kind = http.server.SimpleHTTPRequestHandler, http.server.ThreadingHTTPServer
+    handler.extensions_map.update({".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"})
+    kind.allow_reuse_address = os.name != "nt"  # there it would share a port with another server
+    try:
+        return kind(("127.0.0.1", PORT), handler)
+    except OSError:
+        return kind(("127.0.0.1", 0), handler)
 
 
 def test(root, *arguments):

@@ -474,3 +474,24 @@ def test_the_server_answers_on_this_machine_only(course, house, monkeypatch):
     readers[0].join()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", seen[0])
     assert seen[1] == "<h1>a page</h1>"
+
+
+def test_the_server_keeps_its_port_and_knows_what_a_browser_asks_for(course, house, monkeypatch):
+    """As the registry of a Windows may not, where scripts then would not run."""
+    with course.http.server.ThreadingHTTPServer(("127.0.0.1", 0), None) as other:
+        monkeypatch.setattr(course, "PORT", other.server_port)
+        with course.serve() as server:
+            assert server.server_port != course.PORT
+    with course.serve() as server:
+        assert server.server_port == course.PORT
+        monkeypatch.setattr(course.http.server.mimetypes, "guess_type", lambda *_: ("text/plain", None))
+        handler = server.RequestHandlerClass
+        kinds = [handler.guess_type(handler, f"x.{end}") for end in ("js", "mjs", "wasm")]
+    assert kinds == ["text/javascript", "text/javascript", "application/wasm"]
+
+
+def test_what_could_not_be_fetched_is_said_beside_the_site(course, house, monkeypatch, capsys):
+    said = "The pages have no fields for answers, for a reason."
+    monkeypatch.setattr(course, "run", lambda *words, **rest: (0, said if "book.runtime" in words else ""))
+    assert course.site(house) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [said, f"The site: {house / '_build' / 'html' / 'index.html'}"]
