@@ -14,14 +14,14 @@ import numpy as np
 
 from assignments.item import Graded
 
-IMPORTS = """\
-import math
-
-import numpy as np
-
-from dpml.classroom import checks"""
-
 UNWRITTEN = 'raise NotImplementedError("write your answer here")'
+
+
+def imports(*ours: str) -> str:
+    """The first cell of a sheet, with these lines beside the usual ones."""
+    return "\n".join(
+        ["import math", "", "import numpy as np", "", *sorted([*ours, "from dpml.classroom import checks"])]
+    )
 
 
 def code(text: str) -> str:
@@ -38,6 +38,13 @@ def literal(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(literal, value)) + "]"
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def tex(value: float) -> str:
+    """A number as it stands in a formula: small powers of ten as powers."""
+    mantissa, exponent = f"{value:.0e}".split("e")
+    small = mantissa == "1" and int(exponent) <= -3 and abs(value * 10.0 ** -int(exponent) - 1) < 1e-9
+    return f"10^{{{int(exponent)}}}" if small else f"{value:g}"
 
 
 def body(answer: str) -> str:
@@ -59,7 +66,7 @@ def number(
 ) -> Graded:
     """A number, by default to at least four digits; `setup` are lines that right and wrong answers begin with."""
     before = f"{code(setup)}\n" if setup else ""
-    listed = "".join(f"\n        checks.Mistake({wrong}, {text!r})," for wrong, text in mistakes.items())
+    listed = "".join(f"\n        checks.Mistake({wrong}, {text!r})," for text, wrong in mistakes.items())
     return Graded(
         name=name.replace("_", "-"),
         question=f"{title}\n\n{code(asked)}",
@@ -69,7 +76,7 @@ def number(
         hidden=f'{before}checks.number(\n    {name},\n    name="{name}",\n    expected={right},\n    rel={rel!r},\n'
         f"    mistakes=[{listed}\n    ],\n)",
         points=points,
-        wrong={text: f"{before}{name} = {wrong}" for wrong, text in mistakes.items()},
+        wrong={text: f"{before}{name} = {wrong}" for text, wrong in mistakes.items()},
     )
 
 
@@ -89,8 +96,8 @@ def function(
 ) -> Graded:
     """A function; `takes` are its parameters, `cases` the visible properties: what holds -> an expression of `f`."""
     head = f"def {name}({takes}):"
-    wrongs = "".join(f"\ndef mistake_{i}({takes}):\n{body(wrong)}\n\n" for i, wrong in enumerate(mistakes))
-    listed = "".join(f"\n        checks.Mistake(mistake_{i}, {text!r})," for i, text in enumerate(mistakes.values()))
+    wrongs = "".join(f"\ndef mistake_{i}({takes}):\n{body(wrong)}\n\n" for i, wrong in enumerate(mistakes.values()))
+    listed = "".join(f"\n        checks.Mistake(mistake_{i}, {text!r})," for i, text in enumerate(mistakes))
     shown = "".join(f"\n        ({text!r}, lambda f: {holds})," for text, holds in cases.items())
     return Graded(
         name=name.replace("_", "-"),
@@ -102,7 +109,7 @@ def function(
         f'    name="{name}",\n    reference=reference,\n    inputs={literal(list(inputs))},\n'
         f"    mistakes=[{listed}\n    ],\n    hint={hint!r},\n    rel={rel!r},\n)",
         points=points,
-        wrong={text: f"{head}\n{body(wrong)}" for wrong, text in mistakes.items()},
+        wrong={text: f"{head}\n{body(wrong)}" for text, wrong in mistakes.items()},
     )
 
 
@@ -145,6 +152,41 @@ def mechanism(
         f"    neighbours={list(neighbours)!r},\n    wrong=[{listed}\n    ],\n)",
         points=points,
         wrong={text: f"{head}\n{body(answer)}" for text, answer in answers.items()},
+    )
+
+
+def counterexample(
+    *names: str,
+    title: str,
+    asked: str,
+    right: Sequence[str],
+    formed: str,
+    refutes: str,
+    wrong: Mapping[str, Sequence[str]],
+    points: int = 2,
+) -> Graded:
+    """One or more values that refute a claim: `right` and each of `wrong` hold an expression for each of `names`.
+
+    `formed` is the body of a function of the answer (the value, or the tuple of them) that returns what is wrong with
+    its form, or None; `refutes` that of one that says why the answer does not refute the claim, or returns None.
+    """
+
+    def given(values: Sequence[str]) -> str:
+        return "\n".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+
+    answer = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    shape = f"def formed(answer):\n{body(formed)}\n\n\n"
+    shape += f'checks.form({answer}, name="{", ".join(names)}", test=formed)'
+    return Graded(
+        name=f"refute-{names[0]}".lower().replace("_", "-"),
+        question=f"{title}\n\n{code(asked)}",
+        stub=given(["..."] * len(names)),
+        solution=given(right),
+        visible=shape,
+        hidden=f"{shape}\n\n\ndef refutes(answer):\n{body(refutes)}\n\n\n"
+        f'checks.counterexample({answer}, name="{", ".join(names)}", test=refutes)',
+        points=points,
+        wrong={text: given(values) for text, values in wrong.items()},
     )
 
 

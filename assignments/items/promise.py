@@ -320,10 +320,9 @@ def gaussian_sigma(rng: np.random.Generator) -> Graded:
         f"$\\delta = {delta:g}$.",
         right=f"{sensitivity} * {one}",
         mistakes={
-            one: "this is for sensitivity 1.",
-            f"{one} / {sensitivity}": "a larger sensitivity needs more noise, not less.",
-            f"{sensitivity} * np.sqrt(2 * np.log(1.25 / {delta})) / {epsilon}": "this is the classic formula, which "
-            "takes more noise than needed, or is not proved here.",
+            "this is for sensitivity 1.": one,
+            "a larger sensitivity needs more noise, not less.": f"{one} / {sensitivity}",
+            "this is the classic formula, which takes more noise than needed, or is not proved here.": f"{sensitivity} * np.sqrt(2 * np.log(1.25 / {delta})) / {epsilon}",
         },
     )
 
@@ -340,8 +339,8 @@ def gaussian_delta(rng: np.random.Generator) -> Graded:
         f"$\\varepsilon = {epsilon:g}$.",
         right=shape.format(f"{sigma} / {sensitivity}"),
         mistakes={
-            shape.format(sigma): "this is for sensitivity 1.",
-            shape.format(f"{sigma} * {sensitivity}"): "a larger sensitivity hides less under the same noise, not more.",
+            "this is for sensitivity 1.": shape.format(sigma),
+            "a larger sensitivity hides less under the same noise, not more.": shape.format(f"{sigma} * {sensitivity}"),
         },
     )
 
@@ -358,9 +357,8 @@ def gaussian_epsilon(rng: np.random.Generator) -> Graded:
         f"$\\delta = {delta:g}$.",
         right=shape.format(f"{sigma} / {sensitivity}"),
         mistakes={
-            shape.format(sigma): "this is for sensitivity 1.",
-            f"np.sqrt(2 * np.log(1.25 / {delta})) * {sensitivity} / {sigma}": "this turns the classic formula around, "
-            "which is not tight.",
+            "this is for sensitivity 1.": shape.format(sigma),
+            "this turns the classic formula around, which is not tight.": f"np.sqrt(2 * np.log(1.25 / {delta})) * {sensitivity} / {sigma}",
         },
     )
 
@@ -491,8 +489,8 @@ def perfect_attack(rng: np.random.Generator) -> Graded:
     epsilon, confidence = round(float(rng.uniform(1.5, 6.5)), 1), float(rng.choice([0.9, 0.95, 0.99]))
     runs = f"int(np.ceil(np.log((1 - {confidence}){{}}) / np.log1p(-1 / ({{}}np.exp({epsilon})))))"
     mistakes = {
-        runs.format("", "1 + "): "each of the two rates gets half of what may go wrong.",
-        f"{runs.format(' / 2', '1 + ')} - 1": "with one run fewer it is just not proved.",
+        "each of the two rates gets half of what may go wrong.": runs.format("", "1 + "),
+        "with one run fewer it is just not proved.": f"{runs.format(' / 2', '1 + ')} - 1",
     }
     asked = f"""
 Your attacker tells two neighbouring datasets apart in every run. You run the mechanism $n$ times on each dataset, and
