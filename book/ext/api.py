@@ -24,7 +24,7 @@ from sphinx_external_toc.api import Document, FileItem, TocTree
 
 import dpml
 
-from . import chapters, docstrings
+from . import chapters, docstrings, mistakes
 from .docstrings import Public, chapter_of, first_sentence, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -316,6 +316,7 @@ def write(app: Sphinx, config: Config) -> None:
     texts = {f"{page_of(module)}.md": module_page(module) for module in homes()}
     texts |= {"map.txt": map_of_modules(), "chapters.txt": table_of_chapters(), "errata.txt": errata()}
     texts |= {"minutes.txt": chapters.table_of_minutes(), "drawing.txt": chapters.drawing()}
+    texts |= {"mistakes.txt": mistakes.page()}
     texts = {f"book/api/{Path(name).name}": text for name, text in texts.items()}
     for old in Path(app.srcdir, "book/api").iterdir():
         if old.relative_to(app.srcdir).as_posix() not in (*texts, f"{INDEX}.md"):
