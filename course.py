@@ -3,6 +3,7 @@
 python3 course.py site [--serve]      build the website into _build/html (and show it in a browser)
 python3 course.py test [ARGUMENTS]    run every check, on all cores; with ARGUMENTS, pytest alone with these
 python3 course.py lab  [ARGUMENTS]    write your copies of the exercises into work/ and open JupyterLab
+python3 course.py assignment ...      make graded exercises from a secret seed, collect, grade and report them
 python3 course.py pdf                 print the built website into _build/dpml.pdf, with Chromium, Chrome or Edge
 """
 
@@ -198,7 +199,11 @@ def module(name):
     return lambda root, *arguments: run(root, "-m", name, *arguments)[0]
 
 
-COMMANDS = {"site": site, "test": test, "lab": lab, "pdf": module("book.pdf")}
+def assignment(root, *arguments):
+    return run(root, "-m", "assignments", "--from", Path.cwd(), *arguments)[0]
+
+
+COMMANDS = {"site": site, "test": test, "lab": lab, "assignment": assignment, "pdf": module("book.pdf")}
 
 
 def main(words):

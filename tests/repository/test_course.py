@@ -85,7 +85,7 @@ def test_a_python_that_fits(course, monkeypatch, version):
     monkeypatch.setattr(course, "sys", SimpleNamespace(version_info=version, exit=sys.exit, stdout=sys.stdout))
     made = []
     monkeypatch.setattr(course, "prepare", made.append)
-    monkeypatch.setattr(course, "lab", lambda root, *arguments: len(arguments))
+    monkeypatch.setitem(course.COMMANDS, "lab", lambda root, *arguments: len(arguments))
     assert course.main(["lab", "--no-browser"]) == 1
     assert made == [ROOT]
 

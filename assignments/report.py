@@ -1,0 +1,225 @@
+"""From submissions to grades: collect them, have nbgrader grade them, write tables, notices and feedback pages."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import os
+import re
+import sys
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+MOODLE = re.compile(r"(.+_\d+)_assignsubmission_(?:file|onlinetext)_?(.*)")
+CANVAS = re.compile(r"([^_]+)(?:_LATE)?_(\d+)_\d+_.+")
+ALIKE = 100  # characters from which on two answers of the same text are told
+
+
+def nbgrader(course: Path) -> Any:
+    """nbgrader, with the settings of a course folder."""
+    from nbgrader.apps.api import NbGraderAPI
+    from traitlets.config import PyFileConfigLoader
+
+    # nbgrader starts alembic by its bare name, which stands beside this Python.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    logging.getLogger("traitlets").setLevel(logging.ERROR)
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config()
+    return NbGraderAPI(config=config)
+
+
+def last_line(done: dict[str, Any]) -> str:
+    lines = [line for line in str(done.get("error") or done.get("log")).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no word of why"
+
+
+def sheets(course: Path) -> list[str]:
+    if not (course / "nbgrader_config.py").is_file() or not (course / "release").is_dir():
+        raise SystemExit(f"{course} is no course folder: make one with --seed FILE {course}.")
+    return sorted(path.name for path in (course / "release").iterdir() if path.is_dir())
+
+
+def student_of(path: str) -> str:
+    """Who handed in a file, by the name that a learning platform gave it."""
+    *folders, name = path.split("/")
+    stem = name.removesuffix(".ipynb")
+    for part in (*folders, stem):
+        if found := MOODLE.fullmatch(part):
+            return safe(found[1])
+    if not folders and (found := CANVAS.fullmatch(stem)):
+        return safe(f"{found[1]}_{found[2]}")
+    return safe(folders[0] if folders else stem)
+
+
+def safe(name: str) -> str:
+    return re.sub(r"[^\w.@-]+", "-", name).strip("-.@+=") or "nameless"
+
+
+def files(download: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of a folder or zip, by their path inside it; zips in a folder are looked into."""
+    if download.is_file():
+        try:
+            with zipfile.ZipFile(download) as archive:
+                for info in archive.infolist():
+                    if not info.is_dir():
+                        yield info.filename.replace("\\", "/"), archive.read(info)
+        except zipfile.BadZipFile:
+            yield download.name, b""
+        return
+    for path in sorted(path for path in download.rglob("*") if path.is_file()):
+        inside = path.relative_to(download)
+        if path.suffix == ".zip":
+            yield from (((inside.parent / inside.stem).as_posix() + "/" + name, data) for name, data in files(path))
+        else:
+            yield inside.as_posix(), path.read_bytes()
+
+
+def collect(course: Path, download: Path) -> None:
+    """Put what was handed in where nbgrader looks for it; what cannot be taken is told, and left where it is."""
+    from assignments.steps import grade_id, released
+
+    if not download.exists() or (download.is_file() and not zipfile.is_zipfile(download)):
+        raise SystemExit(f"{download} is neither a folder nor a zip of submissions.")
+    known = {
+        sheet: {grade_id(c) for c in released(str(course), sheet).cells if grade_id(c)} for sheet in sheets(course)
+    }
+    refused, taken = [], 0
+    for path, data in files(download):
+        if "__MACOSX" in path or ".ipynb_checkpoints" in path or path.rsplit("/", 1)[-1].startswith("."):
+            continue
+        try:
+            notebook = nbformat.reads(data.decode("utf-8-sig"), as_version=4)
+            names = {grade_id(cell) for cell in notebook.cells}
+        except Exception:  # whatever a file that is no notebook makes the reader raise
+            refused.append(f"{path}: {'this is no notebook' if data.strip() else 'the file is empty'}.")
+            continue
+        common = {sheet: len(names & ids) for sheet, ids in known.items()}
+        sheet = max(common, key=lambda one: common[one])
+        if common[sheet] < 3:  # a preamble and imports are in each
+            refused.append(f"{path}: this notebook is none of the sheets {', '.join(known)}.")
+            continue
+        place = course / "submitted" / student_of(path) / sheet / f"{sheet}.ipynb"
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+            taken += 1
+        elif place.read_bytes() != data:
+            there = place.parent.relative_to(course).as_posix()
+            refused.append(f"{path}: {there} holds another submission already; remove that to take this one.")
+    (course / "reports").mkdir(exist_ok=True)
+    (course / "reports" / "not-collected.txt").write_text("".join(f"{line}\n" for line in refused), encoding="utf-8")
+    print(f"{taken} new submissions in {course / 'submitted'}", *refused, sep="\n")
+
+
+def grade(course: Path) -> None:
+    """Grade each submission that is newer than its grades."""
+    names, api = sheets(course), nbgrader(course)
+    for sheet in names:
+        for path in sorted(course.glob(f"submitted/*/{sheet}/{sheet}.ipynb")):
+            student = path.parts[-3]
+            done = course / "autograded" / student / sheet / f"{sheet}.ipynb"
+            if done.is_file() and done.stat().st_mtime >= path.stat().st_mtime:
+                continue
+            result = api.autograde(sheet, student, force=True, create=True)
+            print(f"{sheet}, {student}: {'graded' if result['success'] else last_line(result)}", flush=True)
+
+
+def grades(course: Path, api: Any, sheet: str) -> list[dict[str, Any]]:
+    """A row for each submission: who, what each item got, what is not marked yet, and what the checks said."""
+    from nbgrader.api import Gradebook
+
+    rows = []
+    with Gradebook(api.coursedir.db_url, api.coursedir.course_id) as book:
+        for submission in book.find_assignment(sheet).submissions:
+            path = course / "autograded" / submission.student.id / sheet / f"{sheet}.ipynb"
+            if not path.is_file():
+                continue
+            notebook, row = nbformat.read(path, as_version=4), {"student": submission.student.id}
+            order = {cell.metadata.get("nbgrader", {}).get("grade_id"): k for k, cell in enumerate(notebook.cells)}
+            marks = sorted((mark for book in submission.notebooks for mark in book.grades), key=lambda m: order[m.name])
+            row["points"] = {
+                m.name.removesuffix("-check"): None if m.needs_manual_grade else m.score for m in marks
+            }  # fmt: skip
+            row["maximum"] = {m.name.removesuffix("-check"): m.max_score for m in marks}
+            row["grade"], row["notebook"] = submission.score, notebook
+            rows.append(row)
+    return sorted(rows, key=lambda row: str(row["student"]))
+
+
+def said(row: dict[str, Any]) -> str:
+    """The verdicts on the items that do not have all points, in one line."""
+    texts = []
+    for cell in row["notebook"].cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removesuffix("-check")
+        if name in row["points"] and row["points"][name] != row["maximum"][name]:
+            why = "; ".join(o.evalue for o in cell.get("outputs", ()) if o.output_type == "error")
+            got = "not marked yet" if row["points"][name] is None else f"{row['points'][name]:g}"
+            texts.append(f"{name} {got}/{row['maximum'][name]:g}{f': {why}' if why else ''}")
+    return " | ".join(texts)[:4000]
+
+
+def alike(course: Path, sheet: str, rows: list[dict[str, Any]]) -> list[str]:
+    """Which students handed in the same text, of answers that are long enough to be one's own."""
+    from assignments.steps import code_of, grade_id, released
+
+    empty = {code_of(cell.source) for cell in released(str(course), sheet).cells}
+    who = defaultdict(list)
+    for row in rows:
+        for cell in row["notebook"].cells:
+            text = code_of(cell.source)
+            if cell.metadata.get("nbgrader", {}).get("solution") and len(text) >= ALIKE and text not in empty:
+                who[grade_id(cell), text].append(row["student"])
+    pairs = defaultdict(list)
+    for (name, _), students in who.items():
+        if len(students) > 1:
+            pairs[", ".join(students)].append(name)
+    return [f"{students}: the same text in {', '.join(names)}" for students, names in sorted(pairs.items())]
+
+
+def report(course: Path) -> None:
+    """Write the tables of grades, the notices, and a feedback page for each submission."""
+    names, api = sheets(course), nbgrader(course)
+    folder = course / "reports"
+    folder.mkdir(exist_ok=True)
+    notices = ["# Notices\n\nA reason to look, not a verdict.\n"]
+    left = folder / "not-collected.txt"
+    if left.is_file() and (text := left.read_text(encoding="utf-8")):
+        notices += ["## Not collected\n", *(f"- {line}" for line in text.splitlines()), ""]
+    for sheet in names:
+        rows = grades(course, api, sheet)
+        handed = {path.parts[-3] for path in course.glob(f"submitted/*/{sheet}/*.ipynb")}
+        lines = [f"- {name}: handed in, but not graded" for name in sorted(handed - {row["student"] for row in rows})]
+        for row in rows:
+            lines += [f"- {row['student']}: {text}" for text in row["notebook"].metadata.get("notices", [])]
+        lines += [f"- {text}" for text in alike(course, sheet, rows)]
+        for name in dict.fromkeys(name for row in rows for name in row["points"]):
+            open_for = [str(row["student"]) for row in rows if row["points"].get(name, 0) is None]
+            lines += [f"- {name} is to be marked by hand for {', '.join(open_for)}"] if open_for else []
+        notices += [f"## {sheet}\n", *(lines or ["- nothing"]), ""]
+        write_table(folder / f"{sheet}.csv", sheet, rows)
+        failed = [row["student"] for row in rows if not feedback(course, api, sheet, str(row["student"]))]
+        print(f"{sheet}: {len(rows)} submissions, {len(lines)} notices" + f"; no page for {failed}" * bool(failed))
+    (folder / "notices.md").write_text("\n".join(notices), encoding="utf-8")
+    print(f"The tables and notices: {folder}. The pages for students: {course / 'feedback'}")
+
+
+def feedback(course: Path, api: Any, sheet: str, student: str) -> bool:
+    return bool(api.generate_feedback(sheet, student, force=True)["success"])
+
+
+def write_table(path: Path, sheet: str, rows: list[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row["points"]))
+    head = ["Identifier", "Student", "Sheet", *names, "Grade", "Maximum grade", "Feedback comments"]
+    with path.open("w", encoding="utf-8-sig", newline="") as file:  # with a mark by which Excel knows the encoding
+        table = csv.writer(file)
+        table.writerow(head)
+        for row in rows:
+            found = re.fullmatch(r".+_(\d+)", str(row["student"]))
+            who = f"Participant {found[1]}" if found else row["student"]
+            points = ["" if row["points"].get(name) is None else f"{row['points'][name]:g}" for name in names]
+            total = f"{sum(row['maximum'].values()):g}"
+            table.writerow([who, row["student"], sheet, *points, f"{row['grade']:g}", total, said(row)])

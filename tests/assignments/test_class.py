@@ -1,0 +1,318 @@
+"""A class, from the seed to the pages: right, half right, wrong and dishonest students, and files that are none."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assignments import release
+from assignments.answers import names_asked
+from assignments.item import Argued, Graded
+
+pytest.importorskip("nbgrader")
+ROOT = Path(__file__).resolve().parents[2]
+SEED = "5d1c9a7e3b60f8421c0de97f3a2b4e68"
+SHEET = release.drawn("promise", SEED)
+GRADED = [item for item in SHEET.items if isinstance(item, Graded)]
+WRITTEN = next(item for item in SHEET.items if isinstance(item, Argued))
+FULL = sum(item.points for item in GRADED)
+HONEST = sum(item.points for item in GRADED[:2])  # what the dishonest have solved
+
+
+def course(*words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", "-m", "assignments", *map(str, words)]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, encoding="utf-8")
+
+
+def solutions() -> dict[str, str]:
+    return {item.name: item.solution for item in GRADED}
+
+
+def otherwise() -> dict[str, str]:
+    """Equivalent code: functions wrapped in others, numbers as NumPy's."""
+    texts = {}
+    for item in GRADED:
+        names = [f"{name} = mine({name})" for name in names_asked(item.stub)]
+        texts[item.name] = "\n".join(
+            [
+                item.solution,
+                "import functools",
+                "def mine(value):",
+                "    if callable(value):",
+                "        return functools.wraps(value)(lambda *args, **kwargs: value(*args, **kwargs))",
+                "    return np.float64(value) if type(value) is float else value",
+                *names,
+            ]
+        )
+    return texts
+
+
+def for_a_notebook() -> dict[str, str]:
+    return {item.name: f"%matplotlib inline\nprint('hello')\n{item.solution}  # mine" for item in GRADED}
+
+
+def half() -> dict[str, str]:
+    return {
+        item.name: item.solution if k % 2 else next(iter(item.wrong.values())) for k, item in enumerate(GRADED)
+    }  # fmt: skip
+
+
+def wrong() -> dict[str, str]:
+    return {item.name: list(item.wrong.values())[-1] for item in GRADED}
+
+
+def dishonest(attack: str) -> dict[str, str]:
+    """Two answers solved, and an attack in the cells of all others, with a name for each thing that is asked."""
+    texts = {item.name: item.solution for item in GRADED[:2]}
+    for item in GRADED[2:]:
+        asked = [
+            f"def {name}(*args, **kwargs):\n    return helper()" if "def " in item.stub else f"{name} = helper()"
+            for name in names_asked(item.stub)
+        ]
+        texts[item.name] = "\n".join(["def helper():\n    return 1.0", attack, *asked])
+    return texts
+
+
+OVERWRITES = """
+for name in dir(checks):
+    if not name.startswith("_"):
+        setattr(checks, name, lambda *args, **kwargs: print("✓"))
+number = function = law = form = print
+"""
+PATCHES = """
+import builtins, sys
+import dpml.classroom.verdict, dpml.classroom.answer_checks, dpml.classroom.calls
+for module in list(sys.modules.values()):
+    if getattr(module, "__name__", "").startswith("dpml"):
+        for name, value in list(vars(module).items()):
+            if callable(value) and not isinstance(value, type):
+                setattr(module, name, lambda *args, **kwargs: None)
+builtins.AssertionError = builtins.Exception = ValueError
+sys.modules["dpml.classroom.checks"] = None
+"""
+READS = """
+import json, pathlib, sys, dpml
+places = [pathlib.Path(dpml.__file__).parents[1] / "notebooks" / "exercises", pathlib.Path(sys.argv[0] or ".").parent]
+places += [pathlib.Path(getattr(sys.modules["__main__"], "__file__", "."))]
+for path in (path for place in places for path in place.rglob("*.ipynb")):
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if "BEGIN SOLUTION" in "".join(cell["source"]):
+            try:
+                exec("".join(cell["source"]), globals())
+            except Exception:
+                pass
+"""
+CLIMBS = """
+import sys
+def helper():
+    frame = sys._getframe()
+    while frame:
+        for name, value in frame.f_locals.items():
+            if name in ("expected", "want", "reference", "law", "wanted"):
+                return value
+        frame = frame.f_back
+    return 1.0
+"""
+TRANSFORMS = """
+shell = get_ipython()
+def blank(lines):
+    return [line for line in lines if "checks." not in line]
+shell.input_transformers_cleanup.append(blank)
+shell.input_transformers_post.append(blank)
+"""
+CHECKS = [f"{item.name}-check" for item in GRADED]
+# Who: the answers, what is done to the cells, the points, words of a notice.
+CLASS: dict[str, tuple[dict[str, str], str, float, str]] = {
+    "ann": (solutions(), "", FULL, ""),
+    "bob": (otherwise(), "", FULL, ""),
+    "cem": (for_a_notebook(), "", FULL, ""),
+    "half": (half(), "", sum(item.points for item in GRADED[1::2]), ""),
+    "wrong": (wrong(), "", 0, ""),
+    "empty": ({}, "", 0, ""),
+    "overwrites": (dishonest(OVERWRITES), "", HONEST, "setattr"),
+    "patches": (dishonest(PATCHES), "", HONEST, "dpml.classroom"),
+    "prints": (dishonest("print('✓ right')"), "", HONEST, ""),
+    "deletes": (dishonest(""), "deletes", HONEST, f"locked cells that are missing: {CHECKS[0]}, "),
+    "edits": (dishonest(""), "edits", HONEST, f"points made 100: {CHECKS[0]}, "),
+    "reads": (dishonest(READS), "", HONEST, "notebooks"),
+    "climbs": (dishonest(CLIMBS), "", HONEST, "_getframe"),
+    "transforms": (dishonest(TRANSFORMS), "", HONEST, "get_ipython"),
+    "exits": (
+        solutions() | {GRADED[2].name: "import os\nos._exit(0)"},
+        "",
+        FULL - GRADED[2].points,
+        "ended its process",
+    ),
+}
+
+
+def handed_in(notebook: dict[str, Any], answers: dict[str, str], deed: str) -> dict[str, Any]:
+    notebook = json.loads(json.dumps(notebook))
+    for cell in notebook["cells"]:
+        nbgrader = cell["metadata"]["nbgrader"]
+        cell["source"] = answers.get(nbgrader["grade_id"], cell["source"])
+        if deed == "edits" and nbgrader["grade_id"] in CHECKS:
+            cell["source"] = "print('✓')"
+            nbgrader["points"] = 100
+    if deed == "deletes":
+        notebook["cells"] = [c for c in notebook["cells"] if c["metadata"]["nbgrader"]["grade_id"] not in CHECKS]
+    if not deed and answers:
+        argument = next(c for c in notebook["cells"] if c["metadata"]["nbgrader"]["grade_id"] == WRITTEN.name)
+        argument["source"] = "It is not private, since the scale tells about the data."
+    return notebook
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The course folder after the whole round."""
+    place = tmp_path_factory.mktemp("instructor")
+    (place / "seed").write_text(f"dpml seed\n{SEED}\n", encoding="utf-8")
+    made = course("--seed", "seed", "--chapters", "promise", "course", "--from", place)
+    assert made.returncode == 0, made.stdout + made.stderr
+    given = json.loads((place / "course" / "release" / "promise" / "promise.ipynb").read_text(encoding="utf-8"))
+    with zipfile.ZipFile(place / "download.zip", "w") as archive:
+        for number, (who, (answers, deed, _, _)) in enumerate(CLASS.items()):
+            text = json.dumps(handed_in(given, answers, deed))
+            archive.writestr(f"{who}_{100 + number}_assignsubmission_file/promise.ipynb", text)
+        archive.writestr("nothing_200_assignsubmission_file/promise.ipynb", "")
+        archive.writestr("essay_201_assignsubmission_file/essay.ipynb", "I could not open the file.")
+        archive.writestr(
+            "other_202_assignsubmission_file/promise.ipynb", (ROOT / "notebooks/01_promise.ipynb").read_bytes()
+        )
+        archive.writestr("../../outside.ipynb", json.dumps(given))
+    for words in (("--collect", "download.zip", "course"), ("--grade", "course"), ("--report", "course")):
+        ran = course("--from", place, *words)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    return place / "course"
+
+
+def table(course: Path) -> dict[str, dict[str, str]]:
+    with (course / "reports" / "promise.csv").open(encoding="utf-8-sig", newline="") as file:
+        return {row["Student"].rpartition("_")[0]: row for row in csv.DictReader(file)}
+
+
+def own(text: str, who: str) -> str:
+    return "\n".join(line for line in text.splitlines() if re.match(rf"- {who}_\d+:", line))
+
+
+@pytest.mark.parametrize("who", CLASS)
+def test_each_gets_the_points_of_honest_work_and_is_noticed(done: Path, who: str) -> None:
+    _, _, points, notice = CLASS[who]
+    row = table(done)[who]
+    got = {item.name: float(row[item.name]) for item in GRADED}
+    assert sum(got.values()) == points, got
+    assert set(got.values()) <= {0.0, *(float(item.points) for item in GRADED)}
+    told = own((done / "reports" / "notices.md").read_text(encoding="utf-8"), who)
+    assert notice in told
+    if not notice:
+        assert told == ""
+
+
+def test_the_table_suits_a_learning_platform(done: Path) -> None:
+    row = table(done)["half"]
+    assert row["Identifier"] == "Participant 103" and row["Sheet"] == "promise"
+    assert float(row["Maximum grade"]) == FULL + WRITTEN.points
+    assert row[WRITTEN.name] == "" and f"{WRITTEN.name} not marked yet/{WRITTEN.points}" in row["Feedback comments"]
+    assert f"{GRADED[0].name} 0/{GRADED[0].points}: Not yet: " in row["Feedback comments"]
+    assert table(done)["empty"][WRITTEN.name] == "0"
+
+
+def test_the_notices(done: Path) -> None:
+    text = (done / "reports" / "notices.md").read_text(encoding="utf-8")
+    assert "nothing_200_assignsubmission_file/promise.ipynb: the file is empty." in text
+    assert "essay_201_assignsubmission_file/essay.ipynb: this is no notebook." in text
+    assert "other_202_assignsubmission_file/promise.ipynb: this notebook is none of the sheets promise." in text
+    assert f"{WRITTEN.name} is to be marked by hand for ann_100" in text
+    assert re.search(r"- ann_100, .*exits_\d+, .*: the same text in release\n", text)
+    assert not list(done.parents[1].rglob("outside.ipynb"))
+
+
+def test_the_pages_show_verdicts_and_no_hidden_test(done: Path) -> None:
+    hidden = {line.strip() for item in GRADED for line in item.hidden.splitlines() if len(line.strip()) > 30}
+    hidden -= {line.strip() for item in GRADED for line in (item.visible + item.question).splitlines()}
+    for who in ("ann", "half", "exits", "edits"):
+        [page] = done.glob(f"feedback/{who}_*/promise/promise.html")
+        text = page.read_text(encoding="utf-8")
+        plain = re.sub(r"<[^>]+>", "", text).replace("&#39;", "'").replace("&quot;", '"').replace("&gt;", ">")
+        assert "HIDDEN TESTS" not in plain
+        assert [line for line in hidden if line in plain] == []
+        assert ("Not yet: " in plain) is (who != "ann")
+    assert "known mistake" in (next(done.glob("feedback/wrong_*/promise/promise.html"))).read_text(encoding="utf-8")
+
+
+def test_what_is_released_tells_nothing(done: Path) -> None:
+    files = sorted(path.relative_to(done).as_posix() for path in (done / "release").rglob("*") if path.is_file())
+    assert files == ["release/promise/promise.ipynb"]
+    notebook = json.loads((done / files[0]).read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        cell["source"] = "".join(cell["source"])
+    assert release.leaks(notebook, SHEET, SEED) == []
+    # The scan finds each kind of secret.
+    for secret in (SEED, GRADED[0].solution, GRADED[0].hidden, WRITTEN.rubric, WRITTEN.answer):
+        notebook["cells"][0]["metadata"]["nbgrader"]["note"] = secret
+        assert release.leaks(notebook, SHEET, SEED) != []
+    del notebook["cells"][0]["metadata"]["nbgrader"]["note"]
+    code = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    code["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "1"}]
+    assert release.leaks(notebook, SHEET) != []
+    locked = [cell for cell in notebook["cells"] if cell["metadata"]["nbgrader"]["locked"]]
+    assert {cell["metadata"]["editable"] for cell in locked} == {False}
+
+
+def test_grading_again_takes_only_what_is_new(done: Path) -> None:
+    assert course("--grade", done).stdout == ""
+    again = course("--collect", done.parent / "download.zip", done)
+    assert again.stdout.startswith("0 new submissions")
+
+
+@pytest.mark.parametrize(
+    ("seed", "why"),
+    [
+        ("", "holds no seed of at least 128 bits"),
+        ("1234", "holds no seed of at least 128 bits"),
+        ("0" * 64, "is not random"),
+        ("0123456789abcdef" * 2, "is not random"),
+        ("zz" * 20, "holds no seed of at least 128 bits"),
+        (None, "cannot be read as a seed"),
+    ],
+)
+def test_a_broken_seed_is_refused(tmp_path: Path, seed: str | None, why: str) -> None:
+    file = tmp_path / "seed"
+    if seed is not None:
+        file.write_text(seed, encoding="utf-8")
+    with pytest.raises(SystemExit, match=why):
+        release.release(file, tmp_path / "course", ["promise"])
+    assert not (tmp_path / "course").exists()
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    file = tmp_path / "seed"
+    release.new_seed(file)
+    text = file.read_text(encoding="utf-8")
+    assert len(release.read_seed(file)) == 64
+    with pytest.raises(SystemExit, match="never overwritten"):
+        release.new_seed(file)
+    assert file.read_text(encoding="utf-8") == text
+    (tmp_path / "course").mkdir()
+    (tmp_path / "course" / "thesis.txt").write_text("ten years", encoding="utf-8")
+    with pytest.raises(SystemExit, match="is there and not empty: nothing was changed"):
+        release.release(file, tmp_path / "course", ["promise"])
+    assert [path.name for path in (tmp_path / "course").iterdir()] == ["thesis.txt"]
+    for inside in (lambda: release.new_seed(ROOT / "seed"), lambda: release.release(file, ROOT / "graded", [])):
+        with pytest.raises(SystemExit, match="must lie outside the folder of the course"):
+            inside()
+    with pytest.raises(SystemExit, match="There is no sheet for alchemy"):
+        release.release(file, tmp_path / "new", ["alchemy"])
+    for words in (("--grade", tmp_path), ("--report", tmp_path), ("--collect", tmp_path, tmp_path)):
+        ran = course(*words)
+        assert ran.returncode == 1 and "is no course folder" in ran.stderr and "Traceback" not in ran.stderr
