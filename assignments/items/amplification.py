@@ -350,7 +350,7 @@ def drawn_twice(rng: np.random.Generator) -> Graded:
                 return "this outcome is too little telling. Which counts are possible under D only if Ada is drawn often?"
             return None
         """,
-        wrong={"a low threshold": ["0.0"], "halfway to one": ["0.5"], "nearly every outcome exceeds it": ["-10.0"]},
+        wrong={"a low threshold": ["0.0"], "below zero": ["-1.0"], "nearly every outcome exceeds it": ["-10.0"]},
     )
 
 
