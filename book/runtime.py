@@ -158,8 +158,9 @@ def described(wheel: str) -> Iterator[tuple[str, bytes]]:
 def locked(wheel: Path, *depends: str) -> dict[str, Any]:
     """What the lock file says of a wheel: the browser takes no other bytes for it."""
     name, version = wheel.name.split("-")[:2]
-    found = {"name": name, "version": version, "file_name": wheel.name, "sha256": sha256(wheel.read_bytes())}
-    return found | {"install_dir": "site", "package_type": "package", "imports": [], "depends": list(depends)}
+    found = {"name": name.replace("_", "-"), "version": version, "file_name": wheel.name, "depends": list(depends)}
+    found["sha256"] = sha256(wheel.read_bytes())
+    return found | {"install_dir": "site", "package_type": "package", "imports": []}
 
 
 def fetch(folder: Path) -> None:
