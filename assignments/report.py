@@ -80,27 +80,30 @@ def files(download: Path) -> Iterator[tuple[str, bytes]]:
 
 def collect(course: Path, download: Path) -> None:
     """Put what was handed in where nbgrader looks for it; what cannot be taken is told, and left where it is."""
-    from assignments.steps import grade_id, released
+    from nbgrader.utils import is_solution
+
+    from assignments.steps import by_name, grade_id, released
 
     if not download.exists() or (download.is_file() and not zipfile.is_zipfile(download)):
         raise SystemExit(f"{download} is neither a folder nor a zip of submissions.")
-    known = {
-        sheet: {grade_id(c) for c in released(str(course), sheet).cells if grade_id(c)} for sheet in sheets(course)
-    }
+    given = {sheet: released(str(course), sheet) for sheet in sheets(course)}
     refused, taken = [], 0
     for path, data in files(download):
         if "__MACOSX" in path or ".ipynb_checkpoints" in path or path.rsplit("/", 1)[-1].startswith("."):
             continue
         try:
             notebook = nbformat.reads(data.decode("utf-8-sig"), as_version=4)
-            names = {grade_id(cell) for cell in notebook.cells}
+            there = {sheet: by_name(own, notebook) for sheet, own in given.items()}
         except Exception:  # whatever a file that is no notebook makes the reader raise
             refused.append(f"{path}: {'this is no notebook' if data.strip() else 'the file is empty'}.")
             continue
-        common = {sheet: len(names & ids) for sheet, ids in known.items()}
-        sheet = max(common, key=lambda one: common[one])
-        if common[sheet] < 3:  # a preamble and imports are in each
-            refused.append(f"{path}: this notebook is none of the sheets {', '.join(known)}.")
+        answers = {sheet: [grade_id(cell) for cell in filter(is_solution, own.cells)] for sheet, own in given.items()}
+        share = {
+            sheet: sum(bool(there[sheet][name]) for name in names) / len(names) for sheet, names in answers.items()
+        }
+        sheet = max(share, key=lambda one: share[one])
+        if share[sheet] < 1 / 3:
+            refused.append(f"{path}: this notebook is none of the sheets {', '.join(given)}.")
             continue
         place = course / "submitted" / student_of(path) / sheet / f"{sheet}.ipynb"
         if not place.exists():
@@ -152,9 +155,11 @@ def grades(course: Path, api: Any, sheet: str) -> list[dict[str, Any]]:
 
 def said(row: dict[str, Any]) -> str:
     """The verdicts on the items that do not have all points, in one line."""
+    from nbgrader.utils import is_grade
+
     texts = []
-    for cell in row["notebook"].cells:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removesuffix("-check")
+    for cell in filter(is_grade, row["notebook"].cells):
+        name = cell.metadata.nbgrader.grade_id.removesuffix("-check")
         if name in row["points"] and row["points"][name] != row["maximum"][name]:
             why = "; ".join(o.evalue for o in cell.get("outputs", ()) if o.output_type == "error")
             got = "not marked yet" if row["points"][name] is None else f"{row['points'][name]:g}"

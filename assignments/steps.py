@@ -28,12 +28,13 @@ HIDDEN = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
 UNUSUAL = (
     r"dpml\.(?:lessons|classroom)|\bassignments\b|\bnotebooks?\b|__\w+__|\binspect\b|_getframe|\bf_(?:back|globals|locals|code)\b|\bgc\b|"
     r"\bctypes\b|\bsubprocess\b|\bsocket\b|\burllib\b|\batexit\b|\bthreading\b|\bimportlib\b|"
-    r"get_ipython|\bsetattr\b|\bglobals\b|\bos\b|\bsys\b|\bpathlib\b|\bopen\b|\bexec\b|\beval\b|\bcompile\b"
+    r"✓|get_ipython|\bsetattr\b|\bglobals\b|\bos\b|\bsys\b|\bpathlib\b|\bopen\b|\bexec\b|\beval\b|\bcompile\b"
 )
 
 
 def grade_id(cell: Any) -> str:
-    return str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
+    """The name of a cell; by its id where an editor has dropped nbgrader's metadata."""
+    return str(cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", ""))
 
 
 def split(check: str) -> tuple[str, str]:
@@ -54,29 +55,35 @@ def code_of(text: str) -> str:
         return " ".join(text.split())
 
 
-def notices(given: Any, handed_in: Any) -> list[str]:
+def by_name(given: Any, handed_in: Any) -> dict[str, list[Any]]:
+    """The cells of a submission, by the names of the released ones."""
+    names = {key: grade_id(cell) for cell in given.cells for key in (grade_id(cell), cell.id)}
+    found: dict[str, list[Any]] = {name: [] for name in names.values()}
+    for cell in handed_in.cells:
+        found.setdefault(names.get(grade_id(cell), ""), []).append(cell)
+    return found
+
+
+def notices(given: Any, there: dict[str, list[Any]]) -> list[str]:
     """How a submission differs from the released notebook, but for its answers; and what is unusual in these."""
-    found, known = defaultdict(list), {grade_id(cell): cell for cell in given.cells}
-    for name, cell in known.items():
-        there = [other for other in handed_in.cells if grade_id(other) == name]
-        kind = "answer" if is_solution(cell) else "locked"
-        if len(there) != 1:
-            found[f"{kind} cells that are {'there twice' if there else 'missing'}"].append(name)
-        if not there:
-            continue
-        if kind == "locked" and there[-1].source.strip() != cell.source.strip():
-            found["locked cells that were edited"].append(name)
-        for key in ("points", "grade", "locked", "solution"):
-            own, its = cell.metadata.nbgrader.get(key), there[-1].metadata.nbgrader.get(key)
-            if own != its:
-                found[f"{key} made {its}"].append(name)
-        if kind == "answer" and cell.cell_type == "code":
-            words = sorted(set(re.findall(UNUSUAL, there[-1].source)))
+    found = defaultdict(list)
+    for cell in given.cells:
+        name, kind = grade_id(cell), "answer" if is_solution(cell) else "locked"
+        if len(there[name]) != 1:
+            found[f"{kind} cells that are {'there twice' if there[name] else 'missing'}"].append(name)
+        for other in there[name][-1:]:
+            if kind == "locked" and other.source.strip() != cell.source.strip():
+                found["locked cells that were edited"].append(name)
+            for key in ("points", "grade", "locked", "solution"):
+                own, its = (one.metadata.get("nbgrader", {}).get(key) for one in (cell, other))
+                if own != its:
+                    found[f"{key} made {its}"].append(name)
+            words = (
+                sorted(set(re.findall(UNUSUAL, other.source))) if kind == "answer" and cell.cell_type == "code" else []
+            )
             found[f"what an answer seldom needs ({', '.join(words)})"] += [name] if words else []
-    added = [cell for cell in handed_in.cells if grade_id(cell) not in known and cell.source.strip()]
-    found["cells with code that were added, and are not run"] += [
-        str(c.get("id")) for c in added if c.cell_type == "code"
-    ]
+    added = [str(cell.get("id")) for cell in there.get("", []) if cell.cell_type == "code" and cell.source.strip()]
+    found["cells with code that were added, and are not run"] += added
     return [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
 
 
@@ -85,14 +92,11 @@ class Restore(NbGraderPreprocessor):
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         given = released(self.course, resources["nbgrader"]["notebook"])
-        told = notices(given, nb)
-        named = {grade_id(cell): cell.source for cell in nb.cells if grade_id(cell)}
-        # Some editors drop nbgrader's metadata, and keep the id of the cell.
-        plain = {cell.get("id"): cell.source for cell in nb.cells if not grade_id(cell)}
+        there = by_name(given, nb)
+        given.metadata["notices"] = notices(given, there)
         for cell in given.cells:
-            if is_solution(cell):
-                cell.source = named.get(grade_id(cell), plain.get(cell.get("id"), cell.source))
-        given.metadata["notices"] = told
+            if is_solution(cell) and there[grade_id(cell)]:
+                cell.source = there[grade_id(cell)][-1].source  # the last one counts
         return given, resources
 
 

@@ -139,9 +139,10 @@ CLASS: dict[str, tuple[dict[str, str], str, float, str]] = {
     "half": (half(), "", sum(item.points for item in GRADED[1::2]), ""),
     "wrong": (wrong(), "", 0, ""),
     "empty": ({}, "", 0, ""),
+    "bare": (solutions(), "strips", FULL, "points made None"),
     "overwrites": (dishonest(OVERWRITES), "", HONEST, "setattr"),
     "patches": (dishonest(PATCHES), "", HONEST, "dpml.classroom"),
-    "prints": (dishonest("print('✓ right')"), "", HONEST, ""),
+    "prints": (dishonest("print('✓ right')"), "", HONEST, "seldom needs (✓)"),
     "deletes": (dishonest(""), "deletes", HONEST, f"locked cells that are missing: {CHECKS[0]}, "),
     "edits": (dishonest(""), "edits", HONEST, f"points made 100: {CHECKS[0]}, "),
     "reads": (dishonest(READS), "", HONEST, "notebooks"),
@@ -166,6 +167,10 @@ def handed_in(notebook: dict[str, Any], answers: dict[str, str], deed: str) -> d
             nbgrader["points"] = 100
     if deed == "deletes":
         notebook["cells"] = [c for c in notebook["cells"] if c["metadata"]["nbgrader"]["grade_id"] not in CHECKS]
+    if deed == "strips":  # as some editors do
+        for cell in notebook["cells"]:
+            cell["metadata"] = {}
+        notebook["cells"].append({"cell_type": "markdown", "id": "note", "metadata": {}, "source": "my notes"})
     if not deed and answers:
         argument = next(c for c in notebook["cells"] if c["metadata"]["nbgrader"]["grade_id"] == WRITTEN.name)
         argument["source"] = "It is not private, since the scale tells about the data."
@@ -223,7 +228,7 @@ def test_the_table_suits_a_learning_platform(done: Path) -> None:
     assert row["Identifier"] == "Participant 103" and row["Sheet"] == "promise"
     assert float(row["Maximum grade"]) == FULL + WRITTEN.points
     assert row[WRITTEN.name] == "" and f"{WRITTEN.name} not marked yet/{WRITTEN.points}" in row["Feedback comments"]
-    assert f"{GRADED[0].name} 0/{GRADED[0].points}: Not yet: " in row["Feedback comments"]
+    assert row["Feedback comments"].startswith(f"{GRADED[0].name} 0/{GRADED[0].points}: Not yet: ")
     assert table(done)["empty"][WRITTEN.name] == "0"
 
 
