@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+import textwrap
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -74,14 +75,16 @@ def notices(given: Any, there: dict[str, list[Any]]) -> list[str]:
         for other in there[name][-1:]:
             if kind == "locked" and other.source.strip() != cell.source.strip():
                 found["locked cells that were edited"].append(name)
+            words = sorted(set(re.findall(UNUSUAL, other.source))) if is_solution(cell) else []
+            if words and cell.cell_type == "code":
+                found[f"what an answer seldom needs ({', '.join(words)})"].append(name)
+            if "nbgrader" not in other.metadata:
+                found["cells without nbgrader's metadata, known by their ids"].append(name)
+                continue
             for key in ("points", "grade", "locked", "solution"):
-                own, its = (one.metadata.get("nbgrader", {}).get(key) for one in (cell, other))
+                own, its = (one.metadata.nbgrader.get(key) for one in (cell, other))
                 if own != its:
                     found[f"{key} made {its}"].append(name)
-            words = (
-                sorted(set(re.findall(UNUSUAL, other.source))) if kind == "answer" and cell.cell_type == "code" else []
-            )
-            found[f"what an answer seldom needs ({', '.join(words)})"] += [name] if words else []
     added = [str(cell.get("id")) for cell in there.get("", []) if cell.cell_type == "code" and cell.source.strip()]
     found["cells with code that were added, and are not run"] += added
     return [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
@@ -121,11 +124,10 @@ class Examine(NbGraderPreprocessor):
                 last = verdict.trace.strip().splitlines()[-1]
                 error = {"ename": verdict.error, "evalue": last, "traceback": verdict.trace.splitlines()}
                 answer.outputs.append(new_output("error", **error))
-            if verdict.passed:
-                check.outputs = [new_output("stream", text=verdict.text)]
-            else:
-                error = {"ename": "Not yet", "evalue": verdict.text, "traceback": [verdict.text]}
-                check.outputs = [new_output("error", **error)]
+            lines = [part for line in verdict.text.splitlines() for part in textwrap.wrap(line, 88)]
+            error = {"ename": "Not yet", "evalue": verdict.text, "traceback": lines}
+            passed = new_output("stream", text="\n".join(lines))
+            check.outputs = [passed if verdict.passed else new_output("error", **error)]
             check.source = split(check.source)[0]
         nb.metadata["notices"] = [*nb.metadata.get("notices", []), *(v.ended for v in verdicts if v.ended)]
         return nb, resources

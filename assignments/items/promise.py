@@ -98,7 +98,7 @@ def release(rng: np.random.Generator) -> Graded:
     asked = list(MOVES)[rng.integers(3)]
     quantity, neighbours, moved = MOVES[asked]
     low, high = -float(rng.integers(2, 6)), float(rng.integers(7, 12))
-    scale = moved.replace("low", f"{low}").replace("high", f"{high}").replace(" n", " len(values)")
+    scale = moved.replace("low", f"({low})").replace("high", f"{high}").replace(" n", " len(values)")
     values = [float(x) for x in rng.uniform(1.2 * low, 1.2 * high, size=6).round(1)]
     wild = [high + float(rng.integers(40, 90)), low - float(rng.integers(3, 20)), *values[:3]]
     epsilons = [float(x) for x in rng.choice([0.4, 0.7, 1.3, 2.0], size=2, replace=False)]

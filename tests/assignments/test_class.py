@@ -139,7 +139,7 @@ CLASS: dict[str, tuple[dict[str, str], str, float, str]] = {
     "half": (half(), "", sum(item.points for item in GRADED[1::2]), ""),
     "wrong": (wrong(), "", 0, ""),
     "empty": ({}, "", 0, ""),
-    "bare": (solutions(), "strips", FULL, "points made None"),
+    "bare": (solutions(), "strips", FULL, "cells without nbgrader's metadata, known by their ids: preamble, "),
     "overwrites": (dishonest(OVERWRITES), "", HONEST, "setattr"),
     "patches": (dishonest(PATCHES), "", HONEST, "dpml.classroom"),
     "prints": (dishonest("print('✓ right')"), "", HONEST, "seldom needs (✓)"),
@@ -195,10 +195,26 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "other_202_assignsubmission_file/promise.ipynb", (ROOT / "notebooks/01_promise.ipynb").read_bytes()
         )
         archive.writestr("../../outside.ipynb", json.dumps(given))
-    for words in (("--collect", "download.zip", "course"), ("--grade", "course"), ("--report", "course")):
-        ran = course("--from", place, *words)
+    for words in (("--collect", "download.zip"), ("--grade",), ("mark",), ("--report",)):
+        ran = marked(place / "course") if words == ("mark",) else course("--from", place, *words, "course")
         assert ran.returncode == 0, ran.stdout + ran.stderr
     return place / "course"
+
+
+MARK = """
+import sys
+from nbgrader.api import Gradebook
+with Gradebook(f"sqlite:///{sys.argv[1]}/gradebook.db") as book:
+    grade = book.find_grade(sys.argv[2], "promise", "promise", "ann_100")
+    grade.manual_score, grade.needs_manual_grade = 3, False
+    book.db.commit()
+"""
+
+
+def marked(folder: Path) -> subprocess.CompletedProcess[str]:
+    """What a person does in the Formgrader."""
+    command = [sys.executable, "-W", "ignore", "-c", MARK, str(folder), WRITTEN.name]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
 
 
 def table(course: Path) -> dict[str, dict[str, str]]:
@@ -230,6 +246,9 @@ def test_the_table_suits_a_learning_platform(done: Path) -> None:
     assert row[WRITTEN.name] == "" and f"{WRITTEN.name} not marked yet/{WRITTEN.points}" in row["Feedback comments"]
     assert row["Feedback comments"].startswith(f"{GRADED[0].name} 0/{GRADED[0].points}: Not yet: ")
     assert table(done)["empty"][WRITTEN.name] == "0"
+    ann = table(done)["ann"]
+    assert ann[WRITTEN.name] == "3" and float(ann["Grade"]) == FULL + 3
+    assert ann["Feedback comments"] == f"{WRITTEN.name} 3/{WRITTEN.points}"
 
 
 def test_the_notices(done: Path) -> None:
@@ -237,7 +256,7 @@ def test_the_notices(done: Path) -> None:
     assert "nothing_200_assignsubmission_file/promise.ipynb: the file is empty." in text
     assert "essay_201_assignsubmission_file/essay.ipynb: this is no notebook." in text
     assert "other_202_assignsubmission_file/promise.ipynb: this notebook is none of the sheets promise." in text
-    assert f"{WRITTEN.name} is to be marked by hand for ann_100" in text
+    assert f"{WRITTEN.name} is to be marked by hand for bob_101" in text
     assert re.search(r"- ann_100, .*exits_\d+, .*: the same text in release\n", text)
     assert not list(done.parents[1].rglob("outside.ipynb"))
 
@@ -251,6 +270,7 @@ def test_the_pages_show_verdicts_and_no_hidden_test(done: Path) -> None:
         plain = re.sub(r"<[^>]+>", "", text).replace("&#39;", "'").replace("&quot;", '"').replace("&gt;", ">")
         assert "HIDDEN TESTS" not in plain
         assert [line for line in hidden if line in plain] == []
+        assert all(len(line) <= 120 for line in re.findall("Not yet: .*|✓ .*", plain))
         assert ("Not yet: " in plain) is (who != "ann")
     assert "known mistake" in (next(done.glob("feedback/wrong_*/promise/promise.html"))).read_text(encoding="utf-8")
 
