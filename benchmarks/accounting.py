@@ -11,13 +11,10 @@ answer is kept, since a quick wrong number is worth nothing.
 from __future__ import annotations
 
 import argparse
-import datetime
-import importlib.metadata
 import json
 import logging
 import math
-import os
-import platform
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,6 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import Goal, judge, save
 
 RESULTS = Path(__file__).resolve().parent / "results" / "accounting.json"
 COMMAND = "python benchmarks/accounting.py"
@@ -217,15 +218,6 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     }
 
 
-class Goal(NamedTuple):
-    """A number to meet: for a time it is the smallest ratio over the cases, otherwise the largest value."""
-
-    text: str
-    needed: str
-    measured: float
-    met: bool
-
-
 def ratios(rows: Sequence[dict[str, Any]], task: str, other: str) -> list[float]:
     """How many times longer `other` takes than dpml, for each case of a task."""
     chosen = [row["seconds"] for row in rows if row["task"] == task]
@@ -328,30 +320,6 @@ def table(record: dict[str, Any], task: str) -> tuple[list[str], list[list[str]]
 # ---- the whole ----
 
 
-def machine() -> dict[str, str]:
-    """What the numbers depend on."""
-    model = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        lines = information.read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    packages = (OURS, "numpy", "scipy", OPACUS, "torch", GOOGLE)
-    return {
-        "processor": f"{model}, {os.cpu_count()} cores",
-        "system": f"{platform.system()} {platform.machine()}",
-        "Python": platform.python_version(),
-        **{name: version(name) for name in packages},
-    }
-
-
-def version(package: str) -> str:
-    if package == OURS:
-        import dpml
-
-        return dpml.__version__
-    return importlib.metadata.version(package)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure dpml's accountants against opacus and dp-accounting.")
     parser.add_argument("--rounds", type=int, default=3, help="least number of calls of each contestant (default 3)")
@@ -370,18 +338,8 @@ def main() -> None:
             print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
     if options.task:
         return
-    judged = goals(rows)
-    for goal in judged:
-        print(f"{'met' if goal.met else 'NOT MET'}: {goal.text}: {goal.measured:.4g} ({goal.needed})")
-    record = {
-        "command": COMMAND,
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        "rounds": options.rounds,
-        "machine": machine(),
-        "rows": rows,
-    }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+    judge(goals(rows))
+    save(RESULTS, COMMAND, rows, packages=(OURS, "numpy", "scipy", OPACUS, "torch", GOOGLE), rounds=options.rounds)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,16 @@ of processor time, `epsilon` is not above the upper end, and the ends are at mos
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
 import itertools
-import json
-import os
-import platform
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import save
 
 RESULTS = Path(__file__).resolve().parent / "results" / "accounting_grid.json"
 COMMAND = "python benchmarks/accounting_grid.py"
@@ -96,15 +96,7 @@ def main() -> None:
     for point in POINTS:
         rows.append(measure(*point))
         print(rows[-1], flush=True)
-    machine = {
-        "processor": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
-        "Python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in ("numpy", "scipy")},
-    }
-    date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    record = {"command": COMMAND, "date": date, "machine": machine, "rows": rows}
-    text = json.dumps(record, ensure_ascii=False).replace("[[", "[\n[").replace("], [", "],\n[")
-    RESULTS.write_text(text + "\n", encoding="utf-8", newline="\n")
+    save(RESULTS, COMMAND, rows, packages=("numpy", "scipy"))
 
 
 if __name__ == "__main__":

@@ -14,22 +14,21 @@ approximation, ours converges.)
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib
 import importlib.metadata
 import importlib.util
-import json
-import os
-import platform
 import sys
 import time
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import Goal, judge, save
 from dpml.byzantine import aggregation
 
 RESULTS = Path(__file__).resolve().parent / "results" / "byzantine.json"
@@ -96,15 +95,6 @@ def measure(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-class Goal(NamedTuple):
-    """A number to meet."""
-
-    text: str
-    needed: str
-    measured: float
-    met: bool
-
-
 def goals(rows: list[dict[str, Any]]) -> list[Goal]:
     """Each rule that must take at most half of ByzFL's time at n = 50, d = 1e6."""
     found = []
@@ -130,32 +120,13 @@ def tables(record: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[
     return [("Aggregation rules", note, ["Case", "dpml", "ByzFL (times ours)", "Results apart"], body)]
 
 
-def machine() -> dict[str, str]:
-    """What the numbers depend on."""
-    model = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        lines = information.read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    found = {"processor": f"{model}, {os.cpu_count()} cores", "system": f"{platform.system()} {platform.machine()}"}
-    found["Python"] = platform.python_version()
-    for package in ("torch", "numpy", "byzfl"):
-        found[package] = importlib.metadata.version(package)
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the aggregation rules and record the result.")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each case")
     options = parser.parse_args()
-    record = {
-        "command": COMMAND,
-        "date": datetime.date.today().isoformat(),
-        "rounds": options.rounds,
-        "machine": machine(),
-        "rows": measure(options.rounds),
-    }
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    rows = measure(options.rounds)
+    judge(goals(rows))
+    save(RESULTS, COMMAND, rows, packages=("torch", "numpy", "byzfl"), rounds=options.rounds)
 
 
 if __name__ == "__main__":

@@ -17,26 +17,28 @@ included (Linux only).
 from __future__ import annotations
 
 import argparse
-import datetime
 import gc
 import importlib.metadata
 import json
 import logging
 import os
-import platform
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import Goal, judge, save
 
 RESULTS = Path(__file__).resolve().parent / "results" / "training.json"
 COMMAND = "python benchmarks/training.py"
@@ -313,15 +315,6 @@ def in_a_process(arguments: Sequence[str], environment: dict[str, str]) -> Any:
 # ---- the goals ----
 
 
-class Goal(NamedTuple):
-    """A number to meet."""
-
-    text: str
-    needed: str
-    measured: float
-    met: bool
-
-
 def row_of(rows: Sequence[dict[str, Any]], task: str, case: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["task"] == task and row["case"] == case]
 
@@ -409,20 +402,6 @@ def tables(record: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[
 # ---- the whole ----
 
 
-def machine() -> dict[str, str]:
-    """What the numbers depend on."""
-    model = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        lines = information.read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    found = {"processor": f"{model}, {os.cpu_count()} cores", "system": f"{platform.system()} {platform.machine()}"}
-    found["Python"] = platform.python_version()
-    for package in ("torch", "numpy", "opacus"):
-        found[package] = importlib.metadata.version(package)
-    return found
-
-
 def measure(seconds: float) -> list[dict[str, Any]]:
     """All rows, each printed as soon as it is there."""
     rows: list[dict[str, Any]] = []
@@ -476,17 +455,8 @@ def main() -> None:
         print(json.dumps(peak_memory(name, int(size), title)))
         return
     rows = measure(options.seconds)
-    for goal in goals(rows):
-        print(f"{'met' if goal.met else 'NOT MET'}: {goal.text}: {goal.measured:.4g} ({goal.needed})")
-    record = {
-        "command": COMMAND,
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        "seconds_for_a_case": options.seconds,
-        "machine": machine(),
-        "rows": rows,
-    }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+    judge(goals(rows))
+    save(RESULTS, COMMAND, rows, packages=("torch", "numpy", "opacus"), seconds_for_a_case=options.seconds)
 
 
 if __name__ == "__main__":

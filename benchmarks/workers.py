@@ -16,8 +16,6 @@ GPUs with nccl, by the clock on the wall, and nothing is recorded.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import os
 import statistics
 import subprocess
@@ -32,9 +30,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.training import Goal, batch, losses, network
+from benchmarks.record import Goal, judge, save
+from benchmarks.training import batch, losses, network
 from dpml.command_line import any_console
-from experiments.ptr_tables import machine
 
 RESULTS = Path(__file__).resolve().parent / "results" / "workers.json"
 COMMAND = "python benchmarks/workers.py"
@@ -213,11 +211,8 @@ def main() -> None:
         rows.append({"task": "processes", "case": f"{name} {size}", "seconds": times})
     for row in rows:
         row["seconds"] = {name: float(f"{value:.4g}") for name, value in row["seconds"].items()}
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"command": COMMAND, "date": date, "machine": machine("cpu"), "rows": rows}
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    for goal in goals(rows):
-        print(f"{goal.text}: {goal.measured:.3g}, needed {goal.needed}")
+    judge(goals(rows))
+    save(RESULTS, COMMAND, rows, packages=("torch", "numpy"))
 
 
 if __name__ == "__main__":
