@@ -5,6 +5,8 @@ python3 course.py test [ARGUMENTS]    run every check, on all cores; with ARGUME
 python3 course.py lab  [ARGUMENTS]    write your copies of the exercises into work/ and open JupyterLab
 python3 course.py assignment ...      make graded exercises from a secret seed, collect, grade and report them
 python3 course.py pdf                 print the built website into _build/dpml.pdf, with Chromium, Chrome or Edge
+
+Any of them with --torch-index ADDRESS takes PyTorch from there, now and later: on Linux, the small build.
 """
 
 # Standard library only, and no syntax newer than Python 3.6: an old Python must reach its one sentence.
@@ -28,6 +30,9 @@ BUILD_ERROR = r"(?m)^\s+(.*?(?:error(?:\[\w+\])?|\w+Error): .*)$"
 # Of pip's own settings only these hold, which say how to reach an index: others install elsewhere, or nothing.
 INDEX = "index-url|extra-index-url|no-index|find-links|trusted-host|proxy|cert|client-cert|keyring-provider"
 INDEX += "|timeout|default-timeout|retries|cache-dir|no-cache-dir"
+SMALL, NVIDIA = 2, 5.5  # GB that the environment fills; on Linux, the package index has PyTorch for NVIDIA cards only
+INSTALLER = "https://pytorch.org/get-started/locally/"
+TORCH_PATH = 191  # characters of PyTorch's longest path below this folder, on Windows
 PROBE = "import jupyter_book, nbval, pytest, scipy, importlib.metadata as m; m.version('dpml'), m.version('torch')"
 PORT = 8470
 BUILD = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
@@ -79,6 +84,8 @@ def explain(output):
         return "The disk is full: free some space, then run the same command again."
     if re.search(OFFLINE, output):
         return "pip cannot reach the package index: connect to the internet, then run the same command again."
+    if re.search(r"WinError (?:126|1114)\b.*[.]dll", output):
+        return "PyTorch needs Microsoft's Visual C++ runtime: install it, then run the same command again."
     if "ensurepip" in output:
         return "This Python cannot make environments: install its venv module (Debian, Ubuntu: python3-venv)."
     before, failed, said = output.partition("subprocess-exited-with-error")
@@ -86,37 +93,87 @@ def explain(output):
     if failed and names:
         first = (re.findall(BUILD_ERROR, said) or ["its build says no more"])[0]
         return f"Stopped: {names[-1]} has no wheel for this Python and machine, and its build failed: {first}"
-    return f"Stopped: {(re.findall('ERROR: (.*)', output) or output.splitlines() or ['Ctrl+C'])[-1]}"
+    said = (re.findall("ERROR: (.*)", output) or output.splitlines() or ["Ctrl+C"])[-1]
+    return " ".join(["Stopped:", said, *re.findall("HINT: (.*)", output)[-1:]])
 
 
-def install(root):
-    free = shutil.disk_usage(str(root)).free / 1e9
-    if free < 3:
-        sys.exit(f"The course needs 3 GB of free disk, and there are {free:.1f} GB.")
-    venv, pip = ["-m", "venv", "--clear", ".venv"], ["-m", "pip", "install"]
+def long_paths():
+    """Return whether this Windows opens paths of more than 259 characters."""
+    import winreg
+
+    try:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SYSTEM\CurrentControlSet\Control\FileSystem") as key:
+            return winreg.QueryValueEx(key, "LongPathsEnabled")[0] == 1
+    except OSError:  # an older Windows, without the setting
+        return False
+
+
+def check_path(root):
+    """Stop where Windows could not open what will be installed."""
+    length, most = len(str(root)), 259 - len("\\") - TORCH_PATH
+    if os.name == "nt" and length > most and not long_paths():
+        said = f"The path of this folder has {length} characters, and PyTorch's files leave it {most} on this Windows"
+        sys.exit(said + r": move it to a shorter one, such as C:\dpml, or turn on long paths in Windows.")
+
+
+def check_disk(root, settings, torch_index):
+    """Stop if what will be installed does not fit. An index of the reader's may hold any build: it asks for least."""
+    own = torch_index or {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"} & set(settings)
+    nvidia = (sys.platform, platform.machine()) == ("linux", "x86_64") and not own
+    free, needs = shutil.disk_usage(str(root)).free / 1e9, NVIDIA if nvidia else SMALL
+    build = f", with PyTorch's build for NVIDIA cards. For the small one, {SMALL} GB in all, choose Linux, Pip and CPU "
+    build += f"on {INSTALLER}, and add to the command, with the address shown there: --torch-index ADDRESS"
+    if free < needs:
+        sys.exit(f"The course needs {needs} GB of free disk, and there are {free:.1f} GB{build * nvidia}.")
+    print(f"This takes {needs} GB{build * nvidia}.", flush=True)
+
+
+def install(root, torch_index):
+    """Make root/.venv; its stamp begins with the address of PyTorch's index, so that a second try takes the same."""
+    check_path(root)
+    status, output = run(root, "-m", "venv", "--clear", ".venv", python=sys.executable, show="$^")
+    if status:
+        sys.exit(explain(output))
+    write_stamp(root, "unfinished", torch_index)
+    settings, pip = index_settings(root), ["-m", "pip", "install"]
+    check_disk(root, settings, torch_index)
+    pin = re.findall("(?m)^torch==.*", (root / "requirements.txt").read_text(encoding="utf-8"))
+    torch = [[*pip, "--no-deps", "--index-url", torch_index, *pin]] if torch_index else []
     own = ["--no-deps", "--no-build-isolation", "-e", "."]  # built with the pinned setuptools
-    for python, words in ((sys.executable, venv), (PYTHON, [*pip, "-r", "requirements.txt"]), (PYTHON, [*pip, *own])):
-        settings = None if words is venv else index_settings(root)
-        status, output = run(root, *words, python=python, show="Collecting|Installing", pip=settings)
+    for words in (*torch, [*pip, "-r", "requirements.txt"], [*pip, *own], ["-c", "import torch"]):
+        status, output = run(root, *words, show="Collecting|Installing", pip=settings)
         if status:
-            sys.exit(explain(output))
+            sys.exit(explain(output) + (f" (PyTorch is taken from {torch_index})" if words in torch else ""))
 
 
-def prepare(root, installer=install):
+def read_stamp(root):
+    """Return what .venv was made for, and the address that PyTorch was taken from."""
+    try:
+        made_for, _, torch_index = (root / ".venv" / "course-stamp").read_text().partition("\n")
+        return made_for, torch_index
+    except OSError:
+        return "", ""
+
+
+def write_stamp(root, made_for, torch_index):
+    (root / ".venv" / "course-stamp").write_text(f"{made_for}\n{torch_index}")
+
+
+def prepare(root, torch_index="", installer=install):
     """Make root/.venv unless a sound one is there. Its stamp comes last: a half-made one is made again."""
     machine = (sys.version_info[:2], sys.platform, platform.machine(), str(root))  # .venv cannot be moved
     parts = [repr(machine).encode(), *((root / name).read_bytes() for name in ("requirements.txt", "pyproject.toml"))]
-    stamp, made_for = root / ".venv" / "course-stamp", hashlib.sha256(b"\0".join(parts)).hexdigest()
+    made_for, (found, before) = hashlib.sha256(b"\0".join(parts)).hexdigest(), read_stamp(root)
     try:
-        if stamp.read_text() == made_for and run(root, "-I", "-c", PROBE, show="$^")[0] == 0:
+        if found == made_for and torch_index in ("", before) and run(root, "-I", "-c", PROBE, show="$^")[0] == 0:
             return
-    except OSError:  # no stamp, or no Python that runs
+    except OSError:  # no Python that runs
         pass
     if Path(sys.prefix) == root / ".venv":
         sys.exit("This Python is .venv, which must be made again: type deactivate, then run the same command.")
     print("Making the environment .venv for these packages, this Python and this folder: some minutes.", flush=True)
-    installer(root)
-    stamp.write_text(made_for)
+    installer(root, torch_index or before)
+    write_stamp(root, made_for, torch_index or before)
 
 
 def made_with(root):
@@ -206,16 +263,47 @@ def assignment(root, *arguments):
 COMMANDS = {"site": site, "test": test, "lab": lab, "assignment": assignment, "pdf": module("book.pdf")}
 
 
+def answers(*words):
+    """Return what a program prints, or nothing where it is not there, fails or hangs."""
+    try:
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+        return "" if done.returncode else done.stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def fitting_python():
+    """Return how to call a Python that is installed and fits: by Windows' launcher, on the PATH, or uv's; else None."""
+    # The launcher is asked for its list: a new one would install what it is asked to run.
+    listed = re.findall(r"(?m)^\s*-V:3\.(1[1-4])(?!\S*-32)\b", answers("py", "--list")) if os.name == "nt" else ()
+    for minor in listed:
+        return f"py -3.{minor}"
+    for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
+        if answers(shutil.which(name) or "", "-c", "print(1)"):  # pyenv has names that do not run
+            return name
+    found = answers("uv", "python", "list", "--only-installed")
+    for path in re.findall(r"(?m)^cpython-3\.1[1-4]\.\d+-\S+\s+(\S.*?)(?: -> .*)?\s*$", found):
+        return f'"{path}"' if " " in path else path
+    return None
+
+
 def main(words):
     if not (3, 11) <= sys.version_info[:2] <= (3, 14):
         newer = ": its numpy, scipy and contourpy have no wheel for 3.15" if sys.version_info > (3, 15) else ""
-        sys.exit("The course needs Python 3.11 to 3.14, not " + ".".join(map(str, sys.version_info[:3])) + newer + ".")
+        other = fitting_python()
+        cure = f"Type  {other} course.py {' '.join(words)}".rstrip() if other else "None is found here: install one."
+        sys.exit(f"The course needs Python 3.11 to 3.14, not {'.'.join(map(str, sys.version_info[:3]))}{newer}. {cure}")
+    torch_index = ""
+    if "--torch-index" in words[:-1]:
+        at = words.index("--torch-index")
+        torch_index = words[at + 1]
+        words = words[:at] + words[at + 2 :]
     if not words or words[0] not in COMMANDS or (words[0] == "site" and words[1:] not in ([], ["--serve"])):
         print(__doc__.strip())
         return 2 if words and words[0] not in ("-h", "--help") else 0
     sys.stdout.reconfigure(errors="replace")  # a Windows console may lack a letter
     try:
-        prepare(ROOT)
+        prepare(ROOT, torch_index)
         return COMMANDS[words[0]](ROOT, *words[1:])
     except (OSError, KeyboardInterrupt) as error:
         sys.exit(explain(str(error)))

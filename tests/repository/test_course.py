@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import errno
 import importlib.metadata
 import importlib.util
@@ -49,7 +50,7 @@ def house(tmp_path):
 
 
 def test_any_python_can_read_it_and_has_what_it_imports():
-    assert len(SOURCE.splitlines()) <= 260
+    assert len(SOURCE.splitlines()) <= 330
     tree = ast.parse(SOURCE, feature_version=(3, 7))
     imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     imports += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
@@ -70,24 +71,75 @@ def test_usage(course, words, status):
     assert re.findall(r"^python3 course.py (\w+)", done.stdout, re.MULTILINE) == [*course.COMMANDS]
 
 
+def refused(course, monkeypatch, version):
+    """What is said to a Python that does not fit."""
+    monkeypatch.setattr(course, "sys", SimpleNamespace(version_info=version, exit=sys.exit))
+    monkeypatch.setattr(course, "prepare", lambda *_: pytest.fail("the environment was made"))
+    with pytest.raises(SystemExit) as stopped:
+        course.main(["site", "--serve"])
+    return str(stopped.value)
+
+
 @pytest.mark.parametrize("version", [(3, 8, 18), (3, 10, 0), (3, 15, 1), (4, 0, 0)])
 def test_a_python_that_does_not_fit(course, monkeypatch, version):
-    monkeypatch.setattr(course, "sys", SimpleNamespace(version_info=version, exit=sys.exit))
-    monkeypatch.setattr(course, "prepare", lambda root: pytest.fail("the environment was made"))
+    monkeypatch.setenv("PATH", "")
     said = "The course needs Python 3.11 to 3.14, not {}.{}.{}".format(*version)
     why = r": its [\w, ]+ have no wheel for 3\.15\." if version > (3, 15) else r"\."
-    with pytest.raises(SystemExit, match=f"^{re.escape(said)}{why}$"):
-        course.main(["site"])
+    assert re.fullmatch(
+        rf"{re.escape(said)}{why} None is found here: install one\.", refused(course, monkeypatch, version)
+    )
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Puts a program on the PATH, which has none else: it prints a text and ends with a status."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if os.name == "nt":
+        pytest.skip("a program here is a script of a Unix shell")
+
+    def put(name, text, status=0):
+        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '%s\\n' '{text}'\nexit {status}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+
+    return put
+
+
+UV = """cpython-3.15.0a1-linux-x86_64-gnu    /u/3.15/python3.15
+cpython-3.13.7+freethreaded-linux-x86_64-gnu    /u/3.13t/python3.13t
+cpython-3.12.11-linux-x86_64-gnu     /u/my pythons/python3.12 -> python
+pypy-3.11.13-linux-x86_64-gnu        /u/pypy/python3.11
+"""
+# The launcher's list, in its older and its newer form.
+PY = " -V:3.15 *        Python 3.15 (64-bit)\n -V:3.13-32       Python 3.13 (32-bit)\n -V:3.12          Python 3.12"
+
+
+def test_a_python_that_fits_and_is_installed_is_named_with_its_call(course, monkeypatch, program):
+    program("python3.14", "pyenv: python3.14: command not found", status=127)
+    program("uv", UV)
+    assert refused(course, monkeypatch, (3, 10, 4)).endswith(
+        '. Type  "/u/my pythons/python3.12" course.py site --serve'
+    )
+    program("python3.10", "1")
+    program("python3.11", "1")
+    assert refused(course, monkeypatch, (3, 15, 0)).endswith("for 3.15. Type  python3.11 course.py site --serve")
+    program("python3.13", "1")
+    assert refused(course, monkeypatch, (3, 10, 4)).endswith("Type  python3.13 course.py site --serve")
+    program("py", PY)
+    assert refused(course, monkeypatch, (3, 10, 4)).endswith("Type  python3.13 course.py site --serve"), "no Windows"
+    monkeypatch.setattr(course, "os", SimpleNamespace(name="nt"))
+    assert refused(course, monkeypatch, (3, 10, 4)).endswith("Type  py -3.12 course.py site --serve")
 
 
 @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 1), (3, 13, 9), (3, 14, 0)])
 def test_a_python_that_fits(course, monkeypatch, version):
     monkeypatch.setattr(course, "sys", SimpleNamespace(version_info=version, exit=sys.exit, stdout=sys.stdout))
     made = []
-    monkeypatch.setattr(course, "prepare", made.append)
+    monkeypatch.setattr(course, "prepare", lambda *given: made.append(given))
     monkeypatch.setitem(course.COMMANDS, "lab", lambda root, *arguments: len(arguments))
     assert course.main(["lab", "--no-browser"]) == 1
-    assert made == [ROOT]
+    assert course.main(["lab", "--torch-index", "ADDRESS", "--no-browser"]) == 1
+    assert course.main(["--torch-index", "ADDRESS", "lab"]) == 0
+    assert made == [(ROOT, ""), (ROOT, "ADDRESS"), (ROOT, "ADDRESS")]
 
 
 # ---- one sentence for what went wrong ----
@@ -127,15 +179,6 @@ extra-index-url =
 def test_of_pips_settings_only_the_index_holds(course, house, monkeypatch):
     """A wheel goes into the environment of the folder, whatever pip is told elsewhere, and nowhere else."""
     (house / "pip.conf").write_text(HOSTILE.format(house / "elsewhere"), encoding="utf-8")
-    wheel = house / "tiny-1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as file:
-        for name, text in (
-            ("tiny.py", ""),
-            ("tiny-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1\n"),
-            ("tiny-1.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
-            ("tiny-1.dist-info/RECORD", ""),
-        ):
-            file.writestr(name, text)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", house / ".venv"], check=True)
     monkeypatch.setitem(course.run.__kwdefaults__, "python", sys.executable)
     for name, value in (
@@ -151,7 +194,7 @@ def test_of_pips_settings_only_the_index_holds(course, house, monkeypatch):
     assert settings["PIP_INDEX_URL"] == "http://127.0.0.1:9/simple" and settings["PIP_RETRIES"] == "0"
     assert settings["PIP_EXTRA_INDEX_URL"].split() == ["http://127.0.0.1:8/one", "http://127.0.0.1:8/two"]
     assert not {"PIP_TARGET", "PIP_USER", "PIP_NO_DEPS"} & set(settings)
-    words = ["-m", "pip", "--python", house / course.PYTHON, "install", "--no-index", wheel]
+    words = ["-m", "pip", "--python", house / course.PYTHON, "install", "--no-index", wheel(house, "tiny", "1")]
     assert course.run(house, *words, pip=settings | {"PIP_CONFIG_FILE": os.devnull})[0] == 0
     assert [*house.glob(".venv/**/tiny.py")] and not (house / "elsewhere").exists()
 
@@ -193,13 +236,61 @@ def test_jupyter_opens_the_course_whatever_folder_is_configured(course, house, m
 def test_a_sentence_gives_status_1(house):
     shutil.copy(ROOT / "course.py", house)
     code = (
-        "import course, sys, types\ncourse.shutil.disk_usage = lambda path: types.SimpleNamespace(free=2.04e9)\n"
-        "sys.exit(course.main(['test']))"
+        "import course, sys, types\ncourse.shutil.disk_usage = lambda path: types.SimpleNamespace(free=1.04e9)\n"
+        "sys.exit(course.main(['test', '--torch-index', 'http://127.0.0.1:9/cpu']))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=house, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "The course needs 3 GB of free disk, and there are 2.0 GB.\n"
-    assert not (house / ".venv").exists()
+    assert done.stderr == "The course needs 2 GB of free disk, and there are 1.0 GB.\n"
+    assert not [*(house / ".venv").rglob("numpy")]
+
+
+@pytest.mark.parametrize(
+    ("system", "settings", "address", "needs"),
+    [
+        ("linux", {"PIP_PROXY": "x"}, "", 5.5),
+        ("linux", {"PIP_FIND_LINKS": "x"}, "", 2),
+        ("linux", {"PIP_INDEX_URL": "x"}, "", 2),
+        ("linux", {}, "x", 2),
+        ("darwin", {}, "", 2),
+        ("win32", {}, "", 2),
+    ],
+)
+def test_no_more_disk_is_asked_for_than_is_filled(course, monkeypatch, capsys, system, settings, address, needs):
+    """On Linux pip takes the build for NVIDIA cards, unless an index of the reader's may hold another one."""
+    monkeypatch.setattr(course, "sys", SimpleNamespace(platform=system, exit=sys.exit))
+    monkeypatch.setattr(course.platform, "machine", lambda: "x86_64")
+    free = [needs * 1e9]
+    monkeypatch.setattr(course.shutil, "disk_usage", lambda path: SimpleNamespace(free=free[0]))
+    course.check_disk(ROOT, settings, address)
+    said = capsys.readouterr().out
+    assert said.startswith(f"This takes {needs} GB")
+    free[0] -= 1e8
+    with pytest.raises(SystemExit) as stopped:
+        course.check_disk(ROOT, settings, address)
+    for text in (said, str(stopped.value)):
+        assert ("NVIDIA" in text) == ("--torch-index ADDRESS" in text) == (needs == 5.5)
+
+
+@pytest.mark.parametrize(("long_paths", "most"), [(0, 67), (None, 67), (1, 999)])
+def test_a_path_that_windows_would_cut_is_refused(course, monkeypatch, long_paths, most):
+    """With its longest file in it, a path has at most 259 characters there, unless the registry says otherwise."""
+
+    def query(key, name):
+        if long_paths is None:
+            raise FileNotFoundError(name)
+        return (long_paths, 4)
+
+    registry = SimpleNamespace(HKEY_LOCAL_MACHINE=0, OpenKey=lambda *_: contextlib.nullcontext(), QueryValueEx=query)
+    monkeypatch.setitem(sys.modules, "winreg", registry)
+    course.check_path("C:" + "x" * 998)
+    monkeypatch.setattr(course, "os", SimpleNamespace(name="nt"))
+    course.check_path("C:" + "x" * (most - 2))
+    if most == 67:
+        with pytest.raises(
+            SystemExit, match=r"has 68 characters, .* leave it 67 .*: move it to .* or turn on long paths"
+        ):
+            course.check_path("C:" + "x" * 66)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +298,7 @@ def test_a_sentence_gives_status_1(house):
     [(OSError(errno.ENOSPC, "No space left on device"), "The disk is full"), (KeyboardInterrupt(), "Stopped: Ctrl+C")],
 )
 def test_a_full_disk_and_ctrl_c_are_sentences_too(course, monkeypatch, fault, words):
-    def prepare(root):
+    def prepare(*_):
         raise fault
 
     monkeypatch.setattr(course, "prepare", prepare)
@@ -224,6 +315,7 @@ def test_install_stops_at_the_first_step_that_fails_and_builds_without_the_netwo
 
     def run(root, *words, **options):
         steps.append(words)
+        (root / ".venv").mkdir(exist_ok=True)
         return len(steps) - 1 if fails else 0, "ERROR: the reason"
 
     monkeypatch.setattr(course, "run", run)
@@ -231,13 +323,76 @@ def test_install_stops_at_the_first_step_that_fails_and_builds_without_the_netwo
     monkeypatch.setattr(course.shutil, "disk_usage", lambda path: SimpleNamespace(free=9e9))
     if fails:
         with pytest.raises(SystemExit, match=r"^Stopped: the reason$"):
-            course.install(house)
+            course.install(house, "")
     else:
-        course.install(house)
+        course.install(house, "")
+        assert steps.pop() == ("-c", "import torch")
         assert {"--no-deps", "--no-build-isolation", "-e"} <= set(steps.pop())
     assert len(steps) == 2
     assert {"--clear", ".venv"} <= set(steps[0])
     assert {"-r", "requirements.txt"} <= set(steps[1])
+
+
+def wheel(folder, name, version):
+    """An installable package with one empty module."""
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
+        for path, text in (
+            (f"{name}.py", ""),
+            (f"{name}-{version}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"),
+            (f"{name}-{version}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+            (f"{name}-{version}.dist-info/RECORD", ""),
+        ):
+            file.writestr(path, text)
+    return folder / f"{name}-{version}-py3-none-any.whl"
+
+
+def test_pytorch_comes_from_the_address_and_stays(course, house, monkeypatch):
+    """With the real pip: the small build of one index, although the other has a later one, now and for later pins."""
+    indexes = {name: house / name for name in ("small", "other")}
+    for index, names in (
+        ("small", ["torch-2.13.0+cpu", "torch-2.13.1+cpu"]),
+        ("other", ["torch-2.13.0+z", "numpy-2.4.6"]),
+    ):
+        for name, version in (text.split("-") for text in names):
+            folder = indexes[index] / name
+            folder.mkdir(parents=True, exist_ok=True)
+            wheel(folder, name, version)
+            links = [f'<a href="{path.name.replace("+", "%2B")}">x</a>' for path in folder.glob("*.whl")]
+            (folder / "index.html").write_text("".join(links), encoding="utf-8")
+    settings = {"PIP_INDEX_URL": indexes["other"].as_uri(), "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1"}
+    monkeypatch.setattr(course, "index_settings", lambda root: settings)
+    monkeypatch.setattr(course, "PROBE", "import torch")
+    run = course.run
+
+    def quick(root, *words, **rest):
+        """An environment needs no pip of its own where this one can serve it, and the package is not built."""
+        if words[1] == "venv":
+            return run(root, *words, "--without-pip", **rest)
+        pip = [*words[:2], "--python", str(root / course.PYTHON), *words[2:]]
+        return (0, "") if "-e" in words else run(root, *pip, **rest, python=sys.executable)
+
+    monkeypatch.setattr(
+        course, "run", lambda root, *words, **rest: (quick if words[0] == "-m" else run)(root, *words, **rest)
+    )
+
+    def versions(pin, *address):
+        (house / "requirements.txt").write_text(f"numpy==2.4.6\ntorch=={pin}\n", encoding="utf-8")
+        course.prepare(house, *address)
+        found = sorted(path.name for path in (house / ".venv").glob("**/site-packages/[nt]*.dist-info"))
+        return [name.removesuffix(".dist-info").split("-")[1] for name in found]
+
+    small = indexes["small"].as_uri()
+    assert versions("2.13.0", small) == ["2.4.6", "2.13.0+cpu"]
+    monkeypatch.setitem(course.__dict__, "install", None)
+    before = (house / ".venv" / "course-stamp").stat().st_mtime_ns
+    versions("2.13.0", small)
+    versions("2.13.0")
+    assert (house / ".venv" / "course-stamp").stat().st_mtime_ns == before, "it was made again"
+    assert versions("2.13.1") == ["2.4.6", "2.13.1+cpu"]
+    with pytest.raises(SystemExit, match=rf"^Stopped: .*torch==2.14.0 \(PyTorch is taken from {re.escape(small)}\)$"):
+        versions("2.14.0")
+    assert versions("2.13.1") == ["2.4.6", "2.13.1+cpu"], "what failed is forgotten, not the address"
+    assert versions("2.13.0", indexes["other"].as_uri()) == ["2.4.6", "2.13.0+z"]
 
 
 @pytest.fixture
@@ -245,14 +400,14 @@ def made(course, monkeypatch):
     """The folders that `prepare` made an environment in, which is this Python, linked."""
     found = []
 
-    def install(root):
+    def install(root, torch_index):
         found.append(root)
         shutil.rmtree(root / ".venv", ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
 
     monkeypatch.setattr(course, "PROBE", "import sys; assert sys.prefix != sys.base_prefix")
     monkeypatch.setitem(course.__dict__, "install", install)
-    monkeypatch.setattr(course.prepare, "__defaults__", (install,))
+    monkeypatch.setattr(course.prepare, "__defaults__", ("", install))
     return found
 
 
@@ -295,12 +450,12 @@ def test_a_folder_that_moved(course, house, made):
 def test_half_made(course, house, made):
     install = course.install
 
-    def interrupted(root):
-        install(root)
+    def interrupted(root, torch_index):
+        install(root, torch_index)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        course.prepare(house, interrupted)
+        course.prepare(house, "", interrupted)
     assert (house / ".venv").is_dir()
     assert not (house / ".venv" / "course-stamp").exists()
 
