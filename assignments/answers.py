@@ -58,7 +58,7 @@ class Border:
 
     def call(self, number: int, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """What a function of the other side did: "value" or "error", and what it "printed"."""
-        self.open_since = time.monotonic()
+        outer, self.open_since = self.open_since, time.monotonic()
         self.calls += 1
         serial = self.calls
         self.send({"call": number, "serial": serial, "with": self.encode([list(args), kwargs])})
@@ -72,7 +72,7 @@ class Border:
             result = {"error": raised(*reply["error"])} if "error" in reply else {"value": self.decode(reply["value"])}
         except Exception as error:
             raise Ended(f"it sent what cannot be read ({type(error).__name__})") from None
-        self.open_since = None
+        self.open_since = outer
         return {**result, "printed": str(reply.get("printed", "")), "trace": str(reply.get("trace", ""))}
 
     def answer(self, message: dict[str, Any]) -> None:
@@ -96,12 +96,8 @@ class Border:
         try:
             self.send(reply)
         except (ValueError, TypeError, RecursionError):
-            self.send(
-                {
-                    "serial": reply["serial"],
-                    "error": ["ValueError", "ValueError", "the value is too large to hand over"],
-                }
-            )
+            too_large = ["ValueError", "ValueError", "the value is too large to hand over"]
+            self.send({"serial": reply["serial"], "error": too_large})
 
     def send(self, message: dict[str, Any]) -> None:
         text = json.dumps(message).encode()

@@ -36,8 +36,8 @@ class Item(NamedTuple):
     """One item of a submission."""
 
     name: str
-    answer: str  # the cell, as it was handed in
-    asked: Sequence[str]  # the names that it must define
+    stub: str  # the cell of the answer as it was released, with the names that are asked for
+    answer: str  # and as it was handed in
     visible: str
     hidden: str
 
@@ -79,7 +79,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         examination = Examination(job["imports"], job["command"], job["limit"], folder)
         for item in items:
-            asked += item.asked
+            asked += answers.names_asked(item.stub)
             verdicts.append(examination.verdict(item, asked))
         examination.end()
     json.dump(verdicts, channel)

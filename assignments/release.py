@@ -17,7 +17,7 @@ import numpy as np
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import dpml
-from assignments import answers, grader
+from assignments import grader
 from assignments.item import Argued, Graded, Sheet
 from assignments.steps import HIDDEN
 
@@ -35,13 +35,9 @@ You hand in the answer cells alone: cells that you add are not run, so keep what
 may use those above them, NumPy and `dpml`; no plots, no files. An answer has 60 seconds."""
 
 
-def refused(why: str) -> SystemExit:
-    return SystemExit(why)
-
-
 def outside(path: Path, *, what: str) -> Path:
     if path.resolve().is_relative_to(ROOT):
-        raise refused(f"{what} must lie outside the folder of the course, which others see: {path}")
+        raise SystemExit(f"{what} must lie outside the folder of the course, which others see: {path}")
     return path
 
 
@@ -52,7 +48,7 @@ def new_seed(path: Path) -> None:
     try:
         path.touch(mode=0o600, exist_ok=False)
     except FileExistsError:
-        raise refused(f"{path} is there already, and a seed is never overwritten: choose another name.") from None
+        raise SystemExit(f"{path} is there already, and a seed is never overwritten: choose another name.") from None
     path.write_text(text, encoding="utf-8")
 
 
@@ -61,14 +57,14 @@ def read_seed(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise refused(f"{path} cannot be read as a seed: make one with --new-seed FILE.") from None
+        raise SystemExit(f"{path} cannot be read as a seed: make one with --new-seed FILE.") from None
     [*_, last] = text.split() or [""]
     if not re.fullmatch(r"[0-9a-f]{32,}", last):
-        raise refused(
+        raise SystemExit(
             f"{path} holds no seed of at least 128 bits (32 hexadecimal digits): make one with --new-seed FILE."
         )
     if len(set(last)) < 8 or len({last[i : i + 2] for i in range(0, len(last), 2)}) < 10:
-        raise refused(f"The seed in {path} is not random, and can be guessed: make one with --new-seed FILE.")
+        raise SystemExit(f"The seed in {path} is not random, and can be guessed: make one with --new-seed FILE.")
     return last
 
 
@@ -113,11 +109,8 @@ def marking(sheet: Sheet) -> str:
     parts = [f"# {sheet.title}: marking\n\nFor the instructor alone."]
     for item in sheet.items:
         if isinstance(item, Argued):
-            points = f"({item.points} points)"
-            parts.append(
-                f"## {item.name} {points}\n\n{item.question}\n\n### Points\n\n{item.rubric}\n\n### A model answer"
-            )
-            parts.append(item.answer)
+            parts += [f"## {item.name} ({item.points} points)", item.question]
+            parts += ["### Points", item.rubric, "### A model answer", item.answer]
     return "\n\n".join(parts) + "\n"
 
 
@@ -165,20 +158,11 @@ def tried(slug: str, sheet: Sheet) -> None:
     """Solutions get all points and stubs none, in the processes that grade."""
     graded = [item for item in sheet.items if isinstance(item, Graded)]
     for right in (True, False):
-        items = [
-            grader.Item(
-                item.name,
-                item.solution if right else item.stub,
-                answers.names_asked(item.stub),
-                item.visible,
-                item.hidden,
-            )
-            for item in graded
-        ]
+        items = [grader.Item(i.name, i.stub, i.solution if right else i.stub, i.visible, i.hidden) for i in graded]
         for verdict in grader.examined(sheet.imports, items):
             if verdict.passed is not right:
                 who = "the solution" if right else "an empty answer"
-                raise refused(f"Sheet {slug}, item {verdict.name}: {who} gets the wrong verdict: {verdict.text}")
+                raise SystemExit(f"Sheet {slug}, item {verdict.name}: {who} gets the wrong verdict: {verdict.text}")
 
 
 def release(seed_file: Path, target: Path, chapters: Sequence[str]) -> None:
@@ -189,9 +173,9 @@ def release(seed_file: Path, target: Path, chapters: Sequence[str]) -> None:
     outside(target, what="The course folder")
     unknown = sorted(set(chapters) - set(SHEETS))
     if unknown:
-        raise refused(f"There is no sheet for {', '.join(unknown)}; there are {', '.join(SHEETS)}.")
+        raise SystemExit(f"There is no sheet for {', '.join(unknown)}; there are {', '.join(SHEETS)}.")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise refused(f"{target} is there and not empty: nothing was changed. Name a new folder.")
+        raise SystemExit(f"{target} is there and not empty: nothing was changed. Name a new folder.")
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     shutil.copytree(HERE / "course_folder", part)
@@ -208,10 +192,10 @@ def release(seed_file: Path, target: Path, chapters: Sequence[str]) -> None:
                 path.write_text(text, encoding="utf-8", newline="\n")
             done = report.nbgrader(part).generate_assignment(slug, force=True, create=True)
             if not done["success"]:
-                raise refused(f"nbgrader cannot release {slug}: {report.last_line(done)}")
+                raise SystemExit(f"nbgrader cannot release {slug}: {report.last_line(done)}")
             told = leaks(nbformat.read(part / "release" / slug / f"{slug}.ipynb", as_version=4), sheet, seed)
             if told:
-                raise refused(f"The released sheet {slug} tells what it must not: {told[0]}")
+                raise SystemExit(f"The released sheet {slug} tells what it must not: {told[0]}")
             points = sum(item.points for item in sheet.items)
             print(f"{slug}: {len(sheet.items)} items, {points} points", flush=True)
         if target.exists():

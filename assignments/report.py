@@ -17,6 +17,7 @@ import nbformat
 
 MOODLE = re.compile(r"(.+_\d+)_assignsubmission_(?:file|onlinetext)_?(.*)")
 CANVAS = re.compile(r"([^_]+)(?:_LATE)?_(\d+)_\d+_.+")
+LARGEST = 2**25  # bytes of a notebook
 ALIKE = 100  # characters from which on two answers of the same text are told
 
 
@@ -51,8 +52,9 @@ def student_of(path: str) -> str:
         if found := MOODLE.fullmatch(part):
             return safe(found[1])
     if not folders and (found := CANVAS.fullmatch(stem)):
-        return safe(f"{found[1]}_{found[2]}")
-    return safe(folders[0] if folders else stem)
+        return safe(f"{found[1]}-{found[2]}")
+    # Not the form of Moodle's participants.
+    return re.sub(r"_(?=\d+$)", "-", safe(folders[0] if folders else stem))
 
 
 def safe(name: str) -> str:
@@ -66,7 +68,8 @@ def files(download: Path) -> Iterator[tuple[str, bytes]]:
             with zipfile.ZipFile(download) as archive:
                 for info in archive.infolist():
                     if not info.is_dir():
-                        yield info.filename.replace("\\", "/"), archive.read(info)
+                        small = info.file_size < LARGEST
+                        yield info.filename.replace("\\", "/"), archive.read(info) if small else b"too large"
         except zipfile.BadZipFile:
             yield download.name, b""
         return
@@ -98,9 +101,7 @@ def collect(course: Path, download: Path) -> None:
             refused.append(f"{path}: {'this is no notebook' if data.strip() else 'the file is empty'}.")
             continue
         answers = {sheet: [grade_id(cell) for cell in filter(is_solution, own.cells)] for sheet, own in given.items()}
-        share = {
-            sheet: sum(bool(there[sheet][name]) for name in names) / len(names) for sheet, names in answers.items()
-        }
+        share = {one: sum(bool(there[one][name]) for name in names) / len(names) for one, names in answers.items()}
         sheet = max(share, key=lambda one: share[one])
         if share[sheet] < 1 / 3:
             refused.append(f"{path}: this notebook is none of the sheets {', '.join(given)}.")
@@ -141,14 +142,13 @@ def grades(course: Path, api: Any, sheet: str) -> list[dict[str, Any]]:
             path = course / "autograded" / submission.student.id / sheet / f"{sheet}.ipynb"
             if not path.is_file():
                 continue
-            notebook, row = nbformat.read(path, as_version=4), {"student": submission.student.id}
-            order = {cell.metadata.get("nbgrader", {}).get("grade_id"): k for k, cell in enumerate(notebook.cells)}
-            marks = sorted((mark for book in submission.notebooks for mark in book.grades), key=lambda m: order[m.name])
-            row["points"] = {
-                m.name.removesuffix("-check"): None if m.needs_manual_grade else m.score for m in marks
-            }  # fmt: skip
-            row["maximum"] = {m.name.removesuffix("-check"): m.max_score for m in marks}
-            row["grade"], row["notebook"] = submission.score, notebook
+            notebook = nbformat.read(path, as_version=4)
+            order = {cell.metadata.nbgrader.grade_id: k for k, cell in enumerate(notebook.cells)}
+            marks = sorted((mark for one in submission.notebooks for mark in one.grades), key=lambda m: order[m.name])
+            names = [mark.name.removesuffix("-check") for mark in marks]
+            row = {"student": submission.student.id, "grade": submission.score, "notebook": notebook}
+            row["points"] = {n: None if m.needs_manual_grade else m.score for n, m in zip(names, marks, strict=True)}
+            row["maximum"] = {n: m.max_score for n, m in zip(names, marks, strict=True)}
             rows.append(row)
     return sorted(rows, key=lambda row: str(row["student"]))
 
@@ -206,14 +206,11 @@ def report(course: Path) -> None:
             lines += [f"- {name} is to be marked by hand for {', '.join(open_for)}"] if open_for else []
         notices += [f"## {sheet}\n", *(lines or ["- nothing"]), ""]
         write_table(folder / f"{sheet}.csv", sheet, rows)
-        failed = [row["student"] for row in rows if not feedback(course, api, sheet, str(row["student"]))]
+        pages = {row["student"]: api.generate_feedback(sheet, row["student"], force=True) for row in rows}
+        failed = [student for student, done in pages.items() if not done["success"]]
         print(f"{sheet}: {len(rows)} submissions, {len(lines)} notices" + f"; no page for {failed}" * bool(failed))
     (folder / "notices.md").write_text("\n".join(notices), encoding="utf-8")
     print(f"The tables and notices: {folder}. The pages for students: {course / 'feedback'}")
-
-
-def feedback(course: Path, api: Any, sheet: str, student: str) -> bool:
-    return bool(api.generate_feedback(sheet, student, force=True)["success"])
 
 
 def write_table(path: Path, sheet: str, rows: list[dict[str, Any]]) -> None:

@@ -22,7 +22,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 from traitlets import Float, List, Unicode
 
-from assignments import answers, grader
+from assignments import grader
 
 HIDDEN = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
 # What an honest answer has no use for: the lessons' checks, other files and processes, the state of Python itself.
@@ -113,10 +113,10 @@ class Examine(NbGraderPreprocessor):
         code = [cell for cell in nb.cells if cell.cell_type == "code"]
         imports = next(cell for cell in code if not is_grade(cell) and not is_solution(cell))
         pairs = [pair for pair in itertools.pairwise(code) if is_solution(pair[0]) and is_grade(pair[1])]
-        items = []
-        for answer, check in pairs:
-            asked = answers.names_asked(given[grade_id(answer)].source)
-            items.append(grader.Item(grade_id(answer), answer.source, asked, *split(check.source)))
+        items = [
+            grader.Item(grade_id(answer), given[grade_id(answer)].source, answer.source, *split(check.source))
+            for answer, check in pairs
+        ]
         verdicts = grader.examined(imports.source, items, command=self.command, limit=self.limit)
         for (answer, check), verdict in zip(pairs, verdicts, strict=True):
             answer.outputs = [new_output("stream", text=verdict.printed)] if verdict.printed else []

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from assignments import release
+from assignments import release, report
 from assignments.answers import names_asked
 from assignments.item import Argued, Graded
 
@@ -341,3 +341,37 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     for words in (("--grade", tmp_path), ("--report", tmp_path), ("--collect", tmp_path, tmp_path)):
         ran = course(*words)
         assert ran.returncode == 1 and "is no course folder" in ran.stderr and "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "student"),
+    [
+        ("Ann Lee_1234_assignsubmission_file_/promise.ipynb", "Ann-Lee_1234"),
+        ("Ann Lee_1234_assignsubmission_file_promise.ipynb", "Ann-Lee_1234"),
+        ("download/Ann Lee_1234_assignsubmission_file/sheet/promise.ipynb", "Ann-Lee_1234"),
+        ("leeann_LATE_1234_98765_promise-1.ipynb", "leeann-1234"),
+        ("leeann_1234_98765_promise.ipynb", "leeann-1234"),
+        ("ann.ipynb", "ann"),
+        ("ann/promise.ipynb", "ann"),
+        ("group_12.ipynb", "group-12"),
+        ("=cmd|' /C calc'!A0.ipynb", "cmd-C-calc-A0"),
+        ("../../etc/promise.ipynb", "nameless"),
+    ],
+)
+def test_who_handed_in_is_read_from_the_name(path: str, student: str) -> None:
+    assert report.student_of(path) == student
+
+
+def test_a_folder_may_hold_zips(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "ann.zip", "w") as archive:
+        archive.writestr("promise.ipynb", "one")
+        archive.writestr("big.ipynb", b" " * report.LARGEST)
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "promise.ipynb").write_bytes(b"two")
+    (tmp_path / "broken.zip").write_bytes(b"three")
+    assert list(report.files(tmp_path)) == [
+        ("ann/promise.ipynb", b"one"),
+        ("ann/big.ipynb", b"too large"),
+        ("bob/promise.ipynb", b"two"),
+        ("broken/broken.zip", b""),
+    ]

@@ -19,7 +19,7 @@ IMPORTS = "import numpy as np\n\nfrom dpml.classroom import checks"
 def verdicts(*items: tuple[str, str, str], **settings: Any) -> list[grader.Verdict]:
     """Of items given as stub, answer and test."""
     listed = [
-        grader.Item(f"item-{k}", answer, answers.names_asked(stub), "pass", test)
+        grader.Item(f"item-{k}", stub, answer, "pass", test)
         for k, (stub, answer, test) in enumerate(items)
     ]  # fmt: skip
     return grader.examined(IMPORTS, listed, **settings)
@@ -164,6 +164,7 @@ except ValueError as error:
 else:
     raise AssertionError
 assert h(1)(len, [0])(2) == 2
+assert g(lambda data: h(1)(len, data)(3), [0])(2) == 6
 print("fine")
 """
     [came] = verdicts(("def f(): ...\ndef g(): ...\ndef h(): ...", answer, test))
