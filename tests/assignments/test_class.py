@@ -354,7 +354,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
         ("ann.ipynb", "ann"),
         ("ann/promise.ipynb", "ann"),
         ("group_12.ipynb", "group-12"),
-        ("=cmd|' /C calc'!A0.ipynb", "cmd-C-calc-A0"),
+        ("=cmd|'calc'!A0.ipynb", "cmd-calc-A0"),
         ("../../etc/promise.ipynb", "nameless"),
     ],
 )
