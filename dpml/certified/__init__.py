@@ -11,3 +11,7 @@ Two guarantees live here, and they are about different things. One is about the 
 datasets, as everywhere else. The other is about an *input* at the time of prediction: neighbours are two images that
 differ by a perturbation, and the mechanism is the noisy prediction itself.
 """
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, see dpml.training

@@ -132,6 +132,39 @@ def test_torch_stays_in_its_rooms(path):
     assert not uses_torch or room_of(path) in TORCH_ROOMS | {"lessons"}
 
 
+AT_TORCH = """
+import importlib, os, sys
+
+class Torch:
+    def find_spec(name, *_):
+        if name == "torch":
+            print(os.environ.get("OMP_WAIT_POLICY"))
+            sys.exit()
+
+sys.meta_path.insert(0, Torch)
+importlib.import_module(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("name", ["dpml.training", "dpml.byzantine.simulation", "dpml.certified.attacks"])
+@pytest.mark.parametrize("given", [None, "ACTIVE"])
+def test_threads_sleep_before_torch_is_loaded(name, given):
+    """OpenMP reads the variable when torch is loaded. A reader's own setting stays."""
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    environment |= {"PYTHONPATH": str(ROOT.parent)} | ({"OMP_WAIT_POLICY": given} if given else {})
+    ran = subprocess.run([sys.executable, "-c", AT_TORCH, name], env=environment, capture_output=True, text=True)
+    assert (ran.stdout.split(), ran.stderr) == ([given or "PASSIVE"], "")
+
+
+def test_chapters_import_a_torch_room_before_torch():
+    for path in NOTEBOOKS:
+        heads = [node for node in tree_of(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = [getattr(node, "module", None) or node.names[0].name for node in heads]
+        rooms = [k for k, name in enumerate(names) if name.startswith(tuple(f"dpml.{room}" for room in TORCH_ROOMS))]
+        torch = [k for k, name in enumerate(names) if name.split(".")[0] == "torch"]
+        assert not rooms or not torch or rooms[0] < torch[0], path.name
+
+
 @functools.cache
 def lines_of_code(path):
     """The numbers of the lines that hold code: neither blank, nor a comment, nor within a docstring."""
