@@ -28,6 +28,7 @@ falls. It does not fall to 0: the test itself costs what T sampled Laplace mecha
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ import numpy as np
 from dpml import arguments, numerics
 from dpml.accounting import pld
 from dpml.accounting.guarantee import Bounds, Guarantee
-from dpml.accounting.pld import pairs
+from dpml.accounting.pld import losses, pairs
 from dpml.accounting.pld.lattice import bracket
 from dpml.accounting.pld.limits import INTERVAL, agree, checked_run, losses_of
 from dpml.accounting.pld.losses import Loss
@@ -165,12 +166,20 @@ def noise_multiplier(
     epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
     arguments.real("delta", delta, 0.0, 1.0, low_open=True)
 
+    @functools.cache
+    def of_tests() -> float:
+        """What the answers of the tests cost at least: post-processing of the run, whatever sigma is."""
+        test = losses.laplace(scale=scale)
+        return losses.compose([(test if q == 1.0 else losses.poisson(test, q=q), steps)], delta=delta).lower
+
     def excess(sigma: float) -> float:
         try:
             value = _upper(q, parameters(sigma, tau, scale, delta0), steps, delta)
         except ValueError:  # the losses are beyond the range of floats
             return math.inf
-        if sigma == _MOST and value > epsilon:
+        if value > epsilon and sigma > 1.0 and of_tests() > epsilon:
+            raise ValueError(f"epsilon must be at least {of_tests():g}, what the tests alone cost, got {epsilon!r}")
+        if value > epsilon and sigma == _MOST:
             raise ValueError(f"epsilon must be at least {value:g}, what is left at sigma = {_MOST:g}, got {epsilon!r}")
         return value - epsilon
 
