@@ -359,7 +359,7 @@ def update(rng: np.random.Generator) -> Graded:
 
 def fixed_size_step(rng: np.random.Generator) -> Graded:
     clip, sigma, m = float(rng.choice([1.5, 2.0, 3.0])), float(rng.choice([0.5, 0.7, 0.9])), int(rng.integers(2, 4))
-    gradients = (clip * rng.uniform(-0.9, 0.9, size=5)).round(2)
+    gradients = (clip * rng.uniform([-0.9] * 3 + [0.5] * 2, [-0.5] * 3 + [0.9] * 2)).round(2)
     changed = np.append(gradients[:4], clip * 30)
     other = (clip * rng.uniform(0.6, 4.0, size=6)).round(2)
 
