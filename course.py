@@ -2,7 +2,9 @@
 
 python3 course.py site [--serve]      build the website into _build/html (and show it in a browser)
 python3 course.py test [ARGUMENTS]    run every check, on all cores; with ARGUMENTS, pytest alone with these
-python3 course.py lab  [ARGUMENTS]    write your copies of the exercises into work/ and open JupyterLab
+python3 course.py lab  [ARGUMENTS]    write your copies of chapters and exercises into work/ and open JupyterLab
+python3 course.py copies              only write them, for another editor
+python3 course.py progress [FOLDER]   read them and show what is solved; or those of a class, a folder for each student
 python3 course.py assignment ...      make graded exercises from a secret seed, collect, grade and report them
 python3 course.py pdf                 print the built website into _build/dpml.pdf, with Chromium, Chrome or Edge
 
@@ -13,6 +15,7 @@ Any of them with --torch-index ADDRESS takes PyTorch from there, now and later: 
 import ast
 import hashlib
 import http.server
+import json
 import os
 import platform
 import re
@@ -45,6 +48,7 @@ for path in paths:
 runner = load_executor("local-parallel", cache, logger=logging.getLogger())
 for path in runner.run_and_cache(filter_uris=paths, timeout=600).succeeded:
     print(f"{path}: Executing notebook")"""
+NOT_FOR_STUDENTS = {"@jupyter/nbgrader": True, "@jupyterlab/apputils-extension:announcements": True}
 RELEASE = """import sys; from dpml.classroom.students import release_course; report = release_course(*sys.argv[1:])
 print(*(f"{status} {path}" for path, status in report), sep="\\n")
 if "newer" in dict(report).values():
@@ -244,11 +248,27 @@ def test(root, *arguments):
     return status or len(failed)
 
 
+def copies(root, *arguments):
+    return run(root, "-c", RELEASE, ".", "work")[0]
+
+
 def lab(root, *arguments):
-    # From the root, so that links to book/ work, whatever folders the reader's own Jupyter has configured.
-    own = [f"--{part}.root_dir={root}" for part in ("ServerApp", "AsyncLargeFileManager", "AsyncMappingKernelManager")]
-    own += ["--AsyncLargeFileManager.preferred_dir=", "--LabApp.default_url=/lab/tree/work"]
-    return run(root, "-c", RELEASE, ".", "work")[0] or run(root, "-m", "jupyterlab", "-y", *own, *arguments)[0]
+    # In work/ and nowhere else, whatever folders the reader's own Jupyter has configured; without nbgrader's tools for
+    # teachers, and without the question about news. Their own JupyterLab keeps all of that.
+    settings, own = root / ".venv" / "lab", root / "work"
+    (settings / "labconfig").mkdir(parents=True, exist_ok=True)
+    (settings / "labconfig" / "page_config.json").write_text(json.dumps({"disabledExtensions": NOT_FOR_STUDENTS}))
+    paths = [str(settings), os.environ.get("JUPYTER_CONFIG_PATH")]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
+    opened = [
+        f"--{part}.root_dir={own}" for part in ("ServerApp", "AsyncLargeFileManager", "AsyncMappingKernelManager")
+    ]
+    opened += ["--AsyncLargeFileManager.preferred_dir=", "--LabApp.default_url=/lab"]
+    return copies(root) or run(root, "-m", "jupyterlab", "-y", *opened, *arguments)[0]
+
+
+def progress(root, *arguments):
+    return run(root, "-m", "dpml.classroom.progress", *(word and Path.cwd() / word for word in arguments))[0]
 
 
 def module(name):
@@ -260,7 +280,8 @@ def assignment(root, *arguments):
     return run(root, "-m", "assignments", "--from", Path.cwd(), *arguments)[0]
 
 
-COMMANDS = {"site": site, "test": test, "lab": lab, "assignment": assignment, "pdf": module("book.pdf")}
+COMMANDS = {"site": site, "test": test, "lab": lab, "copies": copies, "progress": progress}
+COMMANDS.update({"assignment": assignment, "pdf": module("book.pdf")})
 
 
 def answers(*words):

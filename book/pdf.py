@@ -131,7 +131,8 @@ def bind(site: Path, *, bound: set[str] | None = None) -> str:
     assert frame.title is not None
     frame.title.string = "Differential privacy for machine learning"
     frame.title.insert_after(frame.new_tag("style", string=STYLE))
-    for part in frame.select("nav, header, footer, .bd-sidebar, .bd-sidebar-primary, .bd-sidebar-secondary, dialog, .onlyprint"):
+    bars = ".bd-sidebar, .bd-sidebar-primary, .bd-sidebar-secondary"
+    for part in frame.select(f"nav, header, footer, {bars}, dialog, .onlyprint"):
         part.decompose()
     for part in frame.select(",".join(f"[{name}]" for name in ("href", "src"))):
         for name in ("href", "src"):

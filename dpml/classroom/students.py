@@ -45,16 +45,21 @@ _SUSPECT = re.compile(
 _KEPT_NOTEBOOK_METADATA = ("kernelspec", "language_info")
 _KEPT_CELL_METADATA = ("nbgrader", "tags", "editable", "deletable")
 _KEPT_NBGRADER = ("grade", "grade_id", "locked", "points", "schema_version", "solution", "task", "cell_type")
+_LOCKED = {"editable": False, "deletable": False}  # JupyterLab and nbgrader know these
 _BOOK_TAGS = ("hide-input", "hide-cell", "hide-output", "remove-input", "remove-cell", "remove-output")
+
+_BOOK_LINK = re.compile(r"\[([^\]]+)\]\(\.\./book/[^)]+\)")
 
 _README = """# Your copies
 
 The notebooks in this folder are yours: change them as you like. The chapters lie here, their exercises
 in `exercises/`. Write each answer where the notebook says so, run the cell, then run the check below it.
 
-`python3 course.py lab` adds what is missing and never overwrites a file. To start a notebook afresh,
-rename or delete your copy and run the command again. So too for a copy that the command calls `newer`: its
-lesson has changed since, and once yours has another name, the new version is written beside it.
+`python3 course.py lab` adds what is missing and opens JupyterLab; `python3 course.py copies` only adds. Neither ever
+overwrites a file. `python3 course.py progress` reads your saved notebooks and says what is solved.
+
+To start a notebook afresh, rename or delete your copy and run the command again. So too for a copy that the command
+calls `newer`: its lesson has changed since, and once yours has another name, the new version is written beside it.
 """
 _RECORD = ".given.json"  # in the students' folder: of each file's name, the digest of the text that was written
 
@@ -166,6 +171,8 @@ def _student_cell(cell: Mapping[str, Any], split: _Split, secret: set[str], *, w
         metadata["nbgrader"] = {k: v for k, v in metadata["nbgrader"].items() if k in _KEPT_NBGRADER}
     if split.solution and "tags" in metadata:
         metadata["tags"] = [tag for tag in metadata["tags"] if tag not in _BOOK_TAGS]
+    if text.startswith("items.check_"):
+        metadata |= _LOCKED
     student = {key: copy.deepcopy(cell[key]) for key in ("id", "cell_type") if key in cell}
     student["metadata"] = metadata
     # The form of Jupyter: lines with their ends; not splitlines, which also splits at rarer characters.
@@ -255,10 +262,12 @@ def _student_files(source_folder: Path, target_folder: Path) -> dict[Path, str]:
 def _chapter(notebook: Mapping[str, Any], *, name: str) -> dict[str, Any]:
     student = make_student_version(notebook, name=name)
     for cell, given in zip(student["cells"], notebook["cells"], strict=True):
-        if _source(cell) == _source(given):
-            cell["metadata"] = copy.deepcopy(given.get("metadata", {}))
         if _source(cell)[0].startswith("items.check_"):
             cell["metadata"].setdefault("tags", []).append("raises-exception")
+        elif _source(cell) == _source(given):
+            cell["metadata"] = copy.deepcopy(given.get("metadata", {}))
+        if cell["cell_type"] == "markdown":  # the book's own pages are on the website alone
+            cell["source"] = [_BOOK_LINK.sub(r"\1 (on the course's website)", line) for line in cell["source"]]
     return student
 
 

@@ -68,5 +68,5 @@ def test_a_browser_prints_a_file(site: Path, tmp_path: Path, browser: Any) -> No
 
 def test_without_a_site_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "browser", lambda: "none")
-    with pytest.raises(SystemExit, match="python3 course.py site"):
+    with pytest.raises(SystemExit, match=r"python3 course\.py site"):
         pdf.write(tmp_path, tmp_path / "book.pdf")

@@ -300,7 +300,11 @@ def test_release_course(tmp_path: Path) -> None:
     names = ["README.md", "01_promise.ipynb", "exercises/01_promise.ipynb"]
     assert report == [(work / name, "written") for name in names]
     copied = json.loads((work / "01_promise.ipynb").read_text(encoding="utf-8"))["cells"]
-    assert [cell["metadata"] for cell in copied] == [hidden, {"tags": []}, {"tags": ["raises-exception"]}]
+    assert [cell["metadata"] for cell in copied] == [
+        hidden,
+        {"tags": []},
+        {"editable": False, "deletable": False, "tags": ["raises-exception"]},
+    ]
     for name in names[1:]:
         assert "secret" not in (work / name).read_text(encoding="utf-8")
     assert "course.py lab" in (work / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,247 @@
+"""What a student, or a class, has solved: read from saved notebooks, of which nothing is run.
+
+`python3 course.py progress` reads the copies in ``work/`` and writes ``work/progress.html``; with a FOLDER that holds a
+folder for each student, it writes ``FOLDER/progress.html``, students beside items. A check counts as passed if
+its cell is that of the lesson and its saved output has the tick. That is no grade: an output can be typed.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Check", "Lesson", "lessons", "read", "state"]
+
+STATES = {  # the better of two copies counts: the later one in this list
+    "edited": "the check was edited",
+    "left": "not tried yet",
+    "tried": "tried",
+    "read": "argued: compare it with its points",
+    "passed": "passed",
+}
+
+
+class Check(NamedTuple):
+    """A locked cell of a lesson that checks an item."""
+
+    item: str  # the title of the item
+    source: str
+
+
+class Lesson(NamedTuple):
+    """A notebook of the course with checks: the id of each check cell, and what stands there."""
+
+    name: str
+    title: str
+    checks: dict[str, Check]
+
+    @property
+    def items(self) -> list[str]:
+        return list(dict.fromkeys(check.item for check in self.checks.values()))
+
+
+def _source(cell: Mapping[str, Any]) -> str:
+    source = cell.get("source", "")
+    return source if isinstance(source, str) else "".join(map(str, source))
+
+
+def lessons(notebooks: Path) -> list[Lesson]:
+    """The notebooks of the course that have checks, each chapter before its exercises.
+
+    Raises:
+        ValueError: if there is none in the folder.
+    """
+    found = []
+    for path in sorted(notebooks.rglob("[0-9][0-9]*.ipynb"), key=lambda path: (path.name, len(path.parts))):
+        title, item, checks = "", "", dict[str, Check]()
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            text = _source(cell)
+            if cell["cell_type"] == "markdown":
+                heading = re.search(r"(?m)^#{1,2} (.*)$", text)
+                item = heading[1] if heading else item
+                title = title or item
+            elif text.startswith("items.check_"):
+                checks[cell["id"]] = Check(item, text)
+        if checks:
+            found.append(Lesson(path.relative_to(notebooks).as_posix(), title, checks))
+    if not found:
+        raise ValueError(f"notebooks must be the folder of the lessons, got {notebooks}")
+    return found
+
+
+def state(cell: Mapping[str, Any], check: Check) -> str:
+    """One of "passed", "read", "tried", "left" and "edited", from the saved output of a check's cell."""
+    if _source(cell).strip() != check.source.strip():
+        return "edited"
+    said, failed = "", False
+    for output in cell.get("outputs", []):
+        failed = failed or output.get("output_type") == "error"
+        text = output.get("text", "")
+        said += text if isinstance(text, str) else "".join(map(str, text))
+        said += " ".join(map(str, output.get("traceback", [])))
+    if not said or "not written yet" in said:
+        return "left"
+    if failed:
+        return "tried"
+    return "passed" if said.startswith("✓") else "read" if "read, not graded" in said else "tried"
+
+
+def read(path: Path, known: Sequence[Lesson]) -> tuple[Lesson, dict[str, str]] | None:
+    """The lesson that a saved notebook is a copy of, and the state of each of its items; None for another notebook.
+
+    Raises:
+        ValueError: naming the file, if it is no notebook.
+    """
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8-sig"))["cells"]
+        mine = {cell["id"]: cell for cell in cells if "id" in cell}
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise ValueError(
+            f"{path.name} must be a notebook, and cannot be read as one ({type(error).__name__})"
+        ) from error
+    lesson = max(known, key=lambda one: len(one.checks.keys() & mine.keys()))
+    if not lesson.checks.keys() & mine.keys():
+        return None
+    found: dict[str, set[str]] = {}
+    for name, check in lesson.checks.items():
+        try:
+            now = state(mine[name], check) if name in mine else "edited"
+        except (AttributeError, TypeError):  # outputs that no Jupyter has written
+            now = "edited"
+        found.setdefault(check.item, set()).add(now)
+    return lesson, {item: together(states) for item, states in found.items()}
+
+
+def together(states: set[str]) -> str:
+    """The state of an item with several checks."""
+    if len(states) == 1 or "edited" in states:
+        return "edited" if "edited" in states else next(iter(states))
+    return "passed" if states == {"passed", "read"} else "tried"
+
+
+def gathered(folder: Path, known: Sequence[Lesson]) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """Name of a lesson -> state of its items, of all notebooks below a folder; and a sentence for each that is none."""
+    best: dict[str, dict[str, str]] = {}
+    faults, order = [], list(STATES)
+    for path in sorted(folder.rglob("*.ipynb")):
+        if ".ipynb_checkpoints" in path.parts:
+            continue
+        try:
+            came = read(path, known)
+        except ValueError as error:
+            faults.append(str(error))
+            continue
+        if came:
+            lesson, items = came
+            before = best.setdefault(lesson.name, items)
+            best[lesson.name] = {item: max(before[item], now, key=order.index) for item, now in items.items()}
+    return best, faults
+
+
+# ---- the page ----
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>Progress</title>
+<style>
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem }}
+.wide {{ overflow-x: auto }} table {{ border-collapse: collapse; margin: .5rem 0 1.5rem }}
+th, td {{ text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #8888; vertical-align: top }}
+th[scope=row] {{ font-weight: normal }} meter {{ width: 8rem }} td.n {{ text-align: right }}
+</style>
+<h1>Progress</h1>
+<p>Read from the outputs that are saved in the notebooks. It is no grade: an output can be typed.</p>
+{body}
+</html>
+"""
+SIGNS = {"passed": "✓", "read": "✎", "tried": "…", "left": "·", "edited": "!"}
+
+
+def done(states: Mapping[str, str]) -> int:
+    return sum(now in ("passed", "read") for now in states.values())
+
+
+def own_page(best: Mapping[str, Mapping[str, str]], known: Sequence[Lesson]) -> str:
+    parts = []
+    for lesson in known:
+        states = best.get(lesson.name, dict.fromkeys(lesson.items, "left"))
+        title = html.escape(lesson.title)
+        parts.append(
+            f'<h2>{title}</h2>\n<p><meter min="0" max="{len(states)}" value="{done(states)}" '
+            f'aria-label="{title}"></meter> {done(states)} of {len(states)}</p>\n<div class="wide"><table>'
+        )
+        for item, now in states.items():
+            parts.append(f'<tr><th scope="row">{html.escape(item)}</th><td>{SIGNS[now]} {STATES[now]}</td></tr>')
+        parts.append("</table></div>")
+    return PAGE.format(body="\n".join(parts))
+
+
+def class_page(students: Mapping[str, Mapping[str, Mapping[str, str]]], known: Sequence[Lesson]) -> str:
+    names = sorted(students)
+    parts = ["<p>" + ", ".join(f"{sign} {STATES[name]}" for name, sign in SIGNS.items()) + "</p>"]
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+    for lesson in known:
+        if any(lesson.name in best for best in students.values()):
+            parts.append(f"<h2>{html.escape(lesson.title)}</h2>\n" + '<div class="wide" tabindex="0"><table>')
+            parts.append(f'<tr><th scope="col">item</th><th scope="col">solved</th>{head}</tr>')
+            for item in lesson.items:
+                states = [students[name].get(lesson.name, {}).get(item, "left") for name in names]
+                cells = "".join(f'<td aria-label="{STATES[now]}">{SIGNS[now]}</td>' for now in states)
+                solved = f'<td class="n">{sum(now in ("passed", "read") for now in states)}</td>'
+                parts.append(f'<tr><th scope="row">{html.escape(item)}</th>{solved}{cells}</tr>')
+            parts.append("</table></div>")
+    return PAGE.format(body="\n".join(parts))
+
+
+# ---- the command ----
+
+
+def lines(best: Mapping[str, Mapping[str, str]], known: Sequence[Lesson]) -> Iterator[str]:
+    """A line for each lesson, with what to do next."""
+    for lesson in known:
+        states = best.get(lesson.name, {})
+        following = next((item for item in lesson.items if states.get(item) not in ("passed", "read")), None)
+        then = f"next: {following}" if following else "done"
+        yield f"{lesson.name:<32} {done(states)} of {len(lesson.items):>2}   {then}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Read the copies in ``work/``, or those of a class in the folder that is named."""
+    if len(arguments) > 1 or any(word.startswith("-") for word in arguments):
+        print("python3 course.py progress [FOLDER]: FOLDER holds a folder with notebooks for each student")
+        return 2
+    known, folder = lessons(Path("notebooks")), Path(*arguments) if arguments else Path("work")
+    if not folder.is_dir():
+        print(f"There is no folder {folder}." + ("" if arguments else " First: python3 course.py copies"))
+        return 1
+    if arguments:
+        came = {one.name: gathered(one, known) for one in sorted(folder.iterdir()) if one.is_dir()}
+        students = {name: best for name, (best, _) in came.items() if best}
+        faults = [f"{name}: {fault}" for name, (_, found) in came.items() for fault in found]
+        total = sum(len(lesson.items) for lesson in known)
+        for name, best in students.items():
+            print(f"{name:<32} {sum(map(done, best.values()))} of {total}")
+        text = class_page(students, known)
+        if not students:
+            faults.append(f"{folder} must hold a folder for each student, with notebooks of the course: none is there")
+    else:
+        best, faults = gathered(folder, known)
+        print(*lines(best, known), sep="\n")
+        text = own_page(best, known)
+    print(*faults, sep="\n", end="\n" * bool(faults))
+    page = folder / "progress.html"
+    page.write_text(text, encoding="utf-8", newline="\n")
+    print(f"The page: {page.resolve()}")
+    return 0
+
+
+if __name__ == "__main__":
+    from dpml.command_line import any_console
+
+    any_console()
+    sys.exit(main(sys.argv[1:]))
