@@ -268,7 +268,8 @@ def lab(root, *arguments):
 
 
 def progress(root, *arguments):
-    return run(root, "-m", "dpml.classroom.progress", *(word and Path.cwd() / word for word in arguments))[0]
+    words = [word if word.startswith("-") else Path.cwd() / word for word in arguments]
+    return run(root, "-m", "dpml.classroom.progress", *words)[0]
 
 
 def module(name):

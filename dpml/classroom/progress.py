@@ -241,7 +241,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    from dpml.command_line import any_console
-
-    any_console()
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     sys.exit(main(sys.argv[1:]))
