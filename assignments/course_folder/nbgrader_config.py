@@ -39,3 +39,6 @@ c.ClearSolutions.text_stub = "*Write your answer here.*"
 #     *"docker run --rm -i --network none --read-only --tmpfs /tmp --workdir /tmp --user 65534:65534".split(),
 #     *"--memory 2g --pids-limit 64 --ulimit cpu=900 dpml-answers python -P -s".split(),
 # ]
+
+# On Linux without docker: no network, but your files.
+# c.Examine.command = ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-P", "-s"]

@@ -177,10 +177,8 @@ def handed_in(notebook: dict[str, Any], answers: dict[str, str], deed: str) -> d
     return notebook
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The course folder after the whole round."""
-    place = tmp_path_factory.mktemp("instructor")
+def whole_round(place: Path) -> Path:
+    """The course folder after it."""
     (place / "seed").write_text(f"dpml seed\n{SEED}\n", encoding="utf-8")
     made = course("--seed", "seed", "--chapters", "promise", "course", "--from", place)
     assert made.returncode == 0, made.stdout + made.stderr
@@ -226,20 +224,31 @@ def own(text: str, who: str) -> str:
     return "\n".join(line for line in text.splitlines() if re.match(rf"- {who}_\d+:", line))
 
 
-@pytest.mark.parametrize("who", CLASS)
-def test_each_gets_the_points_of_honest_work_and_is_noticed(done: Path, who: str) -> None:
+def test_a_class_from_the_seed_to_the_pages(tmp_path: Path) -> None:
+    """One test, since the round is long: whoever runs tests in parallel would run it in each process."""
+    done = whole_round(tmp_path)
+    for who in CLASS:
+        each_gets_the_points_of_honest_work_and_is_noticed(done, who)
+    the_table_suits_a_learning_platform(done)
+    the_notices_name_files_and_students(done)
+    the_pages_show_verdicts_and_no_hidden_test(done)
+    what_is_released_tells_nothing(done)
+    grading_again_takes_only_what_is_new(done)
+
+
+def each_gets_the_points_of_honest_work_and_is_noticed(done: Path, who: str) -> None:
     _, _, points, notice = CLASS[who]
     row = table(done)[who]
     got = {item.name: float(row[item.name]) for item in GRADED}
-    assert sum(got.values()) == points, got
+    assert sum(got.values()) == points, (who, got)
     assert set(got.values()) <= {0.0, *(float(item.points) for item in GRADED)}
     told = own((done / "reports" / "notices.md").read_text(encoding="utf-8"), who)
-    assert notice in told
+    assert notice in told, (who, told)
     if not notice:
-        assert told == ""
+        assert told == "", who
 
 
-def test_the_table_suits_a_learning_platform(done: Path) -> None:
+def the_table_suits_a_learning_platform(done: Path) -> None:
     row = table(done)["half"]
     assert row["Identifier"] == "Participant 103" and row["Sheet"] == "promise"
     assert float(row["Maximum grade"]) == FULL + WRITTEN.points
@@ -251,17 +260,17 @@ def test_the_table_suits_a_learning_platform(done: Path) -> None:
     assert ann["Feedback comments"] == f"{WRITTEN.name} 3/{WRITTEN.points}"
 
 
-def test_the_notices(done: Path) -> None:
+def the_notices_name_files_and_students(done: Path) -> None:
     text = (done / "reports" / "notices.md").read_text(encoding="utf-8")
     assert "nothing_200_assignsubmission_file/promise.ipynb: the file is empty." in text
     assert "essay_201_assignsubmission_file/essay.ipynb: this is no notebook." in text
     assert "other_202_assignsubmission_file/promise.ipynb: this notebook is none of the sheets promise." in text
     assert f"{WRITTEN.name} is to be marked by hand for bob_101" in text
     assert re.search(r"- ann_100, .*exits_\d+, .*: the same text in release\n", text)
-    assert not list(done.parents[1].rglob("outside.ipynb"))
+    assert not list(done.parent.rglob("outside.ipynb"))
 
 
-def test_the_pages_show_verdicts_and_no_hidden_test(done: Path) -> None:
+def the_pages_show_verdicts_and_no_hidden_test(done: Path) -> None:
     hidden = {line.strip() for item in GRADED for line in item.hidden.splitlines() if len(line.strip()) > 30}
     hidden -= {line.strip() for item in GRADED for line in (item.visible + item.question).splitlines()}
     for who in ("ann", "half", "exits", "edits"):
@@ -275,7 +284,7 @@ def test_the_pages_show_verdicts_and_no_hidden_test(done: Path) -> None:
     assert "known mistake" in (next(done.glob("feedback/wrong_*/promise/promise.html"))).read_text(encoding="utf-8")
 
 
-def test_what_is_released_tells_nothing(done: Path) -> None:
+def what_is_released_tells_nothing(done: Path) -> None:
     files = sorted(path.relative_to(done).as_posix() for path in (done / "release").rglob("*") if path.is_file())
     assert files == ["release/promise/promise.ipynb"]
     notebook = json.loads((done / files[0]).read_text(encoding="utf-8"))
@@ -294,7 +303,7 @@ def test_what_is_released_tells_nothing(done: Path) -> None:
     assert {cell["metadata"]["editable"] for cell in locked} == {False}
 
 
-def test_grading_again_takes_only_what_is_new(done: Path) -> None:
+def grading_again_takes_only_what_is_new(done: Path) -> None:
     assert course("--grade", done).stdout == ""
     again = course("--collect", done.parent / "download.zip", done)
     assert again.stdout.startswith("0 new submissions")
