@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import base64
 import builtins
+import contextlib
 import hashlib
 import inspect
 import io
@@ -37,6 +38,7 @@ import numpy as np
 
 RUN, LOOK = 0, 1  # the functions that the process of the answers offers from the start
 LONGEST = 2**26  # bytes of a message
+MEMORY = 2**33  # bytes of addresses for the process of the answers
 PRINTED = 10_000  # characters that a call may print
 BIT_GENERATORS = {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
 
@@ -306,6 +308,11 @@ def serve() -> None:
     with Path(os.devnull).open("rb") as nothing, Path(os.devnull).open("wb") as nowhere:
         for channel, end in ((0, nothing), (1, nowhere), (2, nowhere)):
             os.dup2(end.fileno(), channel)
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not on Windows; a stricter limit may hold already
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LONGEST, LONGEST))
     sys.argv = [""]
     # A module of its own, which no name of this file gets into; and what a notebook offers besides Python.
     module = sys.modules["__main__"] = types.ModuleType("__main__")

@@ -122,7 +122,7 @@ class Examination:
         try:
             came = border.call(RUN, [self.imports, "imports"], {})
         except Ended:
-            came = {"error": f"the process of the answers {self.end()}"}
+            came = {"error": f"the Python of the answers {self.end()}"}
         if "error" in came:  # no fault of an answer
             raise RuntimeError(f"the imports of the sheet fail: {came['error']}")
         for item in list(self.cells):

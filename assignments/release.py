@@ -192,7 +192,7 @@ def release(seed_file: Path, target: Path, chapters: Sequence[str]) -> None:
                 path.write_text(text, encoding="utf-8", newline="\n")
             done = report.nbgrader(part).generate_assignment(slug, force=True, create=True)
             if not done["success"]:
-                raise SystemExit(f"nbgrader cannot release {slug}: {report.last_line(done)}")
+                raise SystemExit(f"nbgrader cannot release {slug}: {report.why(done)}")
             told = leaks(nbformat.read(part / "release" / slug / f"{slug}.ipynb", as_version=4), sheet, seed)
             if told:
                 raise SystemExit(f"The released sheet {slug} tells what it must not: {told[0]}")

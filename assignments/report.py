@@ -33,9 +33,11 @@ def nbgrader(course: Path) -> Any:
     return NbGraderAPI(config=config)
 
 
-def last_line(done: dict[str, Any]) -> str:
-    lines = [line for line in str(done.get("error") or done.get("log")).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no word of why"
+def why(done: dict[str, Any]) -> str:
+    """The last error that nbgrader tells of, but for its own that follows."""
+    text = f"{done.get('error')}\n{done.get('log')}"
+    found = [line for line in re.findall(r"(?m)^\s*([\w.]*(?:Error|Exception): .+)", text) if "NbGrader" not in line]
+    return found[-1] if found else "nbgrader does not say why"
 
 
 def sheets(course: Path) -> list[str]:
@@ -129,7 +131,7 @@ def grade(course: Path) -> None:
             if done.is_file() and done.stat().st_mtime >= path.stat().st_mtime:
                 continue
             result = api.autograde(sheet, student, force=True, create=True)
-            print(f"{sheet}, {student}: {'graded' if result['success'] else last_line(result)}", flush=True)
+            print(f"{sheet}, {student}: {'graded' if result['success'] else why(result)}", flush=True)
 
 
 def grades(course: Path, api: Any, sheet: str) -> list[dict[str, Any]]:

@@ -234,6 +234,7 @@ def test_a_class_from_the_seed_to_the_pages(tmp_path: Path) -> None:
     the_pages_show_verdicts_and_no_hidden_test(done)
     what_is_released_tells_nothing(done)
     grading_again_takes_only_what_is_new(done)
+    a_setting_that_does_not_work_is_told(done)
 
 
 def each_gets_the_points_of_honest_work_and_is_noticed(done: Path, who: str) -> None:
@@ -309,6 +310,16 @@ def grading_again_takes_only_what_is_new(done: Path) -> None:
     assert again.stdout.startswith("0 new submissions")
 
 
+def a_setting_that_does_not_work_is_told(done: Path) -> None:
+    with (done / "nbgrader_config.py").open("a", encoding="utf-8") as settings:
+        settings.write("c.Examine.command = [sys.executable, '-c', 'raise SystemExit(7)']\n")
+    [page] = done.glob("autograded/ann_*/promise/promise.ipynb")
+    page.unlink()
+    ran = course("--grade", done)
+    assert "ann_100: RuntimeError: the examination failed" in ran.stdout and "(exit status 7)" in ran.stdout
+    assert ran.stdout.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("seed", "why"),
     [
@@ -347,9 +358,9 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
             inside()
     with pytest.raises(SystemExit, match="There is no sheet for alchemy"):
         release.release(file, tmp_path / "new", ["alchemy"])
-    for words in (("--grade", tmp_path), ("--report", tmp_path), ("--collect", tmp_path, tmp_path)):
-        ran = course(*words)
-        assert ran.returncode == 1 and "is no course folder" in ran.stderr and "Traceback" not in ran.stderr
+    for command in (report.grade, report.report, lambda folder: report.collect(folder, folder)):
+        with pytest.raises(SystemExit, match="is no course folder"):
+            command(tmp_path)
 
 
 @pytest.mark.parametrize(

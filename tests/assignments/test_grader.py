@@ -232,6 +232,14 @@ def test_an_answer_that_never_ends_is_ended(answer: str) -> None:
     assert not late.passed and late.ended == "item-1 had not ended in time"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not hold to the limit")
+def test_an_answer_that_asks_for_all_memory_or_disk_gets_an_error() -> None:
+    memory = ("x = ...", "x = np.ones(2**31)", "assert x is not ...")
+    disk = ("y = ...", "with open('file', 'wb') as file:\n    file.truncate(2**40)\ny = 1", "assert y == 1")
+    one, other, last = verdicts(memory, disk, GOOD)
+    assert (one.error, other.error) == ("MemoryError", "OSError") and last.passed
+
+
 NAN = "checks.function(f, name='f', reference=lambda x: x, inputs=[1.0, 2.0])"
 EQUALS = """
 class A(float):
