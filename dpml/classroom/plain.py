@@ -59,7 +59,7 @@ def with_install(notebook: Mapping[str, Any], *, address: str, extras: Iterable[
     """
     copied = copy.deepcopy(dict(notebook))
     text = _INSTALL.format(requirement=f"dpml[{','.join(extras)}] @ git+{address}")
-    cell = {
+    cell: dict[str, Any] = {
         "cell_type": "code",
         "execution_count": None,
         "metadata": {},
