@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from book.ext import api
+from dpml.classroom.plain import with_plain_text
 from dpml.classroom.students import make_student_version
 
 from .looking import HANGS, ROOT, Visit, pages
@@ -183,7 +184,7 @@ def test_a_notebook_is_offered_as_a_file_without_its_solutions(site: Path, page:
     [(data, name)] = re.findall(r'href="data:application/x-ipynb\+json;base64,([^"]+)" download="([^"]+)"', shown)
     source = ROOT / Path(page).with_suffix(".ipynb")
     student = make_student_version(json.loads(source.read_text(encoding="utf-8")), name=name)
-    assert (json.loads(base64.b64decode(data)), name) == (student, source.name)
+    assert (json.loads(base64.b64decode(data)), name) == (with_plain_text(student), source.name)
     assert "_sources/notebooks" not in shown
 
 
