@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assignments import release
+from assignments import grader, release
 from assignments.answers import names_asked
 from assignments.item import Argued, Graded, Sheet
 from assignments.steps import split
@@ -62,6 +62,17 @@ def test_solutions_pass_and_others_do_not(slug: str, seed: str) -> None:
         assert len(item.wrong) >= 2
         for mistake, answer in item.wrong.items():
             assert outcome(sheet, answer, tests).startswith("NotYet: "), f"{item.name}, {mistake}"
+
+
+@pytest.mark.parametrize("slug", release.SHEETS)
+def test_the_border_between_the_processes_changes_no_verdict(slug: str) -> None:
+    sheet = release.drawn(slug, SEEDS[0])
+    release.tried(slug, sheet)
+    mistakes = [(item, next(iter(item.wrong.values()))) for item in graded(sheet)]
+    items = [grader.Item(item.name, item.stub, wrong, item.visible, item.hidden) for item, wrong in mistakes]
+    for verdict, (item, wrong) in zip(grader.examined(sheet.imports, items), mistakes, strict=True):
+        here = outcome(sheet, wrong, f"{item.visible}\n{item.hidden}").removeprefix("NotYet")
+        assert not verdict.passed and verdict.text == f"Not yet{here}", item.name
 
 
 NONSENSE = ["float('nan')", "float('inf')", "None", "'text'", "[]", "{}", "np.zeros(3)", "print"]
