@@ -35,21 +35,15 @@ SHEET, FIRST, SECOND, LAST = "notebooks/exercises/01_promise", "01-promise-06", 
 RIGHT = "def mean_noise(*, n, epsilon):\n    return 1 / (n * epsilon)\n"
 
 FIELD = """
-const [id, text, done] = arguments;
+const [id, text] = arguments;
 const box = document.querySelector(`section.dpml-answer[data-id="${id}"]`);
 const [area, said] = ['textarea', 'pre'].map((name) => box.querySelector(name));
 const [run, stop, afresh] = box.querySelectorAll('button');
 """
 WRITE = "area.value = text; area.dispatchEvent(new Event('input'));"
-# The verdict is there when the button can be pressed again.
-RUN = """
-run.click();
-(function wait() {
-  if (run.disabled) setTimeout(wait, 10);
-  else done([said.dataset.verdict, said.textContent]);
-})();
-"""
-LOOP = "run.click(); (function wait() { said.textContent.startsWith('Running') ? done() : setTimeout(wait, 10) })();"
+PRESS = "run.click();"
+# The button can be pressed again when there is a verdict.
+VERDICT = "return run.disabled ? null : [said.dataset.verdict, said.textContent]"
 AFRESH = "afresh.click(); return [afresh.textContent, area.value]"
 KEYS = "return Object.keys(localStorage).filter((key) => key.startsWith('dpml-answers'))"
 
@@ -78,8 +72,22 @@ def open_sheet(browser: Any, address: str) -> Iterator[Callable[..., None]]:
 
 def check(browser: Any, question: str, text: str) -> tuple[str, str]:
     """The verdict on an answer, and what is said."""
-    verdict, said = browser.execute_async_script(FIELD + WRITE + RUN, question, text)
+    browser.execute_script(FIELD + WRITE + PRESS, question, text)
+    return verdict_of(browser, question)
+
+
+def verdict_of(browser: Any, question: str) -> tuple[str, str]:
+    verdict, said = until(browser, FIELD + VERDICT, question)
     return verdict, said
+
+
+def until(browser: Any, script: str, *arguments: Any) -> Any:
+    """What a script returns that is not null, asked again and again: one question of the driver must be short."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, HANGS, poll_frequency=0.05).until(
+        lambda _: browser.execute_script(script, *arguments)
+    )
 
 
 def written(browser: Any, question: str) -> tuple[str, str]:
@@ -226,11 +234,12 @@ def test_what_is_wrong_is_said_and_the_next_run_is_not_harmed(browser: Any, open
 
 def test_an_endless_answer_is_stopped_and_the_page_lives_on(browser: Any, open_sheet: Callable[..., None]) -> None:
     open_sheet()
-    browser.execute_async_script(FIELD + WRITE + LOOP, FIRST, "while True:\n    pass\n")
+    browser.execute_script(FIELD + WRITE + PRESS, FIRST, "while True:\n    pass\n")
+    until(browser, FIELD + "return said.textContent.startsWith('Running') || null", FIRST)
     browser.execute_script(FIELD + WRITE, SECOND, "the page lives on")
     assert written(browser, SECOND)[0] == "the page lives on"
-    verdict, said = browser.execute_async_script(FIELD + RUN.replace("run.click();", "stop.click();"), FIRST, "")
-    assert (verdict, said) == ("failed", "Stopped.")
+    browser.execute_script(FIELD + "stop.click()", FIRST)
+    assert verdict_of(browser, FIRST) == ("failed", "Stopped.")
     assert check(browser, FIRST, RIGHT)[0] == "passed"
 
 
@@ -298,8 +307,7 @@ def test_the_keyboard_alone(browser: Any, open_sheet: Callable[..., None]) -> No
     assert area.get_property("value") == "def mean_noise(*, n, epsilon):\n    return 1 / n / epsilon"
     for modifier in (Keys.CONTROL, Keys.SHIFT):
         ActionChains(browser).key_down(modifier).send_keys(Keys.ENTER).key_up(modifier).perform()
-        wait = FIELD + RUN.replace("run.click();", "")
-        assert browser.execute_async_script(wait, FIRST, "")[0] == "passed"
+        assert verdict_of(browser, FIRST)[0] == "passed"
         browser.execute_script(FIELD + "said.textContent = said.dataset.verdict = ''", FIRST)
     assert place() == f"answer-{FIRST}"
     press(Keys.ESCAPE, Keys.TAB)
