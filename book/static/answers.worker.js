@@ -24,8 +24,8 @@ let whole = false;
 
 async function start({ root, digest, first }) {
   const { loadPyodide } = await import(`${root}pyodide.mjs`);
-  python = await loadPyodide({ indexURL: root, lockFileURL: `${root}pyodide-lock.json?v=${digest}` });
-  await python.loadPackage("dpml", quiet);
+  const lockFileURL = `${root}pyodide-lock.json?v=${digest}`;
+  python = await loadPyodide({ indexURL: root, lockFileURL, packages: ["dpml"] }); // all at once
   python.runPython(START);
   python.runPython(first); // what every check of this page needs takes a second to import
 }
