@@ -84,7 +84,7 @@ def article(soup: BeautifulSoup, page: str, bound: set[str]) -> Tag:
         figure.clear()
         figure.extend([picture, caption])
         figure.name, figure["class"] = "figure", "dpml-still"
-    for part in found.select("script, noscript, button, .headerlink, .toctree-wrapper"):
+    for part in found.select("script, noscript, button, section.dpml-answer, .headerlink, .toctree-wrapper"):
         part.decompose()
     for part in found.find_all(True):
         for name, value in part.attrs.items():
