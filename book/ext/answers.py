@@ -37,7 +37,7 @@ HELP = (
 FIELD = """<section class="dpml-answer" data-id="{id}" role="group" aria-labelledby="label-{id}" hidden>
 <label id="label-{id}" for="answer-{id}">Your answer: <code>{name}</code></label>
 <textarea id="answer-{id}" aria-describedby="answer-help" rows="{rows}" wrap="off" spellcheck="false" autocomplete="off"
-autocapitalize="off">
+autocorrect="off" autocapitalize="off">
 {stub}</textarea>
 <p><button type="button">Run and check</button> <button type="button" disabled>Stop</button>
 <button type="button">Start afresh</button></p>

@@ -40,7 +40,11 @@ class Field {
       this.tell("This question has changed since you wrote your answer, which is kept. Start afresh shows its new form.");
     }
     this.fit();
-    this.text.onfocus = () => { python ??= start(); }; // Python loads while the reader writes
+    this.text.onfocus = () => {
+      this.leaving = true; // who comes by Tab goes on by Tab
+      python ??= start(); // Python loads while the reader writes
+    };
+    this.text.onclick = () => { this.leaving = false; };
     this.text.oninput = () => this.save();
     this.text.onkeydown = (event) => this.press(event);
     this.run.onclick = () => this.check();
