@@ -87,7 +87,11 @@ class Text(str):
     __hash__ = str.__hash__
 
 
-@pytest.mark.parametrize("value", [Always(), np.array([Always()]), Always, open, np.array([None])], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [Always(), np.array([Always()]), Always, open, np.array([None])],
+    ids=["instance", "array of one", "class", "built-in", "array of None"],
+)
 def test_no_object_comes_over(value: Any) -> None:
     came = sent([value])[0]
     assert type(came).__module__ in ("builtins", "assignments.answers")
