@@ -1,8 +1,9 @@
-r"""What a trained network and a gradient betray: canaries in one run, membership inference, an image from an update.
+r"""What a trained network and a gradient betray: canaries in one run and many, membership, an image from an update.
 
 | attack | what it needs | function |
 |---|---|---|
 | canaries | one training run, with canaries in the data | `dirac_audit` |
+| a canary | many training runs, half of them with the canary | `many_runs_audit` |
 | membership, by loss | the trained network | `true_class_margins`, then a threshold |
 | membership, by likelihood ratio | and networks of the attacker's own | `shadow_runs`, `likelihood_ratios` |
 | gradient leakage | the update of one example | `input_from_gradient` |
@@ -16,6 +17,11 @@ places, scores and number of guesses are, provided that they were fixed before t
 
 The canaries change the number of records. So the divisor of the training must not be computed from it, and a sampler
 without an `expected_batch` is refused: it would be another mechanism for each outcome of the coins.
+
+**Many runs.** Train K networks with a canary among the records and K without it, all from the same start, each with
+its own coins and noise. How far a network went along the canary's gradient at the start, and the loss that it has on
+the canary, are two scores with one value for each run, and `dpml.audit.samples` makes a bound of either. Both are
+looked at, so each gets half of the false alarms that are allowed.
 
 **Membership.** The margin of an example is $z_y - \log\sum_{j \ne y} e^{z_j}$ for outputs z, the logarithm of the odds
 of its true class: large where the network is sure and right. An attacker who trains K shadow models on random halves
@@ -39,12 +45,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from dpml import arguments
+from dpml.accounting.guarantee import Guarantee
 from dpml.audit.one_run import OneRunEvidence, one_run_lower_bound, right_guesses
+from dpml.audit.samples import Evidence, epsilon_lower_bound_from_scores
 from dpml.training import _checks, stacked
 from dpml.training._checks import LossFunction
 from dpml.training.corruption import SentGradients
@@ -52,16 +61,18 @@ from dpml.training.loop import train
 from dpml.training.mechanism import Mechanism
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, Sampler, cpu_generator
-from dpml.training.stacked_networks import Stack
+from dpml.training.stacked_networks import Stack, StackedPerExample, flat_examples, stack
 from dpml.training.trace import Run
 
 __all__ = [
     "CanaryAudit",
+    "RunsAudit",
     "ShadowRuns",
     "dirac_audit",
     "dirac_canaries",
     "input_from_gradient",
     "likelihood_ratios",
+    "many_runs_audit",
     "shadow_runs",
     "true_class_margins",
 ]
@@ -87,6 +98,21 @@ class ShadowRuns(NamedTuple):
 
     stack: Stack
     included: Tensor
+
+
+class RunsAudit(NamedTuple):
+    """What 2K runs prove, whose claim they test, and the scores of both kinds, [2, K] with the canary and without.
+
+    The first kind is the way along the canary's gradient, the second minus the loss on it. `evidence` is the better of
+    the two, and holds with its `confidence` although both were looked at.
+
+    Source: Jagielski, Ullman and Oprea, "Auditing differentially private machine learning", NeurIPS 2020.
+    """
+
+    guarantee: Guarantee
+    evidence: Evidence
+    scores: Tensor
+    scores_without: Tensor
 
 
 def dirac_canaries(
@@ -156,8 +182,7 @@ def dirac_audit(
 
     Source: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, Algorithm 1.
     """
-    if isinstance(sampling, FixedSize) or getattr(sampling, "expected_batch", None) is None:
-        raise ValueError(f"sampling must be Poisson or FullBatch with an expected_batch, got {sampling}")
+    _fixed_divisor(sampling)
     audited = copy.deepcopy(model)
     numbers = sum(p.numel() for p in _checks.trained_parameters(audited).values())
     places = _numbers("places", places, numbers)
@@ -193,6 +218,76 @@ def dirac_audit(
         confidence=confidence,
     )
     return CanaryAudit(run, evidence, included, scores)
+
+
+def many_runs_audit(
+    model: nn.Sequential,
+    loss_fn: LossFunction,
+    x: Tensor,
+    y: Tensor,
+    *,
+    sampling: Sampler,
+    generators: Sequence[torch.Generator],
+    confidence: float,
+    rng: np.random.Generator,
+    **how: Any,
+) -> RunsAudit:
+    """Train copies of `model` on x and y, half of them without the last record, and say what epsilon is at least.
+
+    The last record is the canary: the sharper its gradient at the start differs from those of the others, and the
+    nearer its length comes to the clip norm, the more is seen. `generators` are 2K, one for each run, which train at
+    once; `how` are the other arguments of `dpml.training.stacked.train`: mechanism, steps, optimizer, delta. The bound
+    is wrong with probability at most 1 - confidence: each of the two scores is judged at (1 + confidence)/2, its
+    threshold chosen on runs of its own, which `rng` splits off. Neighbours: add/remove.
+
+    Raises:
+        ValueError: if sampling is `FixedSize` or has no `expected_batch`, x has less than two records, generators are
+            not an even number of at least four, confidence not in (0, 1), or the gradient of the canary is 0 or not
+            finite; otherwise as `dpml.training.stacked.train`.
+
+    Source: M. Jagielski, J. Ullman and A. Oprea, "Auditing differentially private machine learning", NeurIPS 2020;
+    M. Nasr et al., "Tight auditing of differentially private machine learning", USENIX Security 2023.
+    """
+    _fixed_divisor(sampling)
+    _checks.examples(x, y)
+    if len(x) < 2:
+        raise ValueError(f"x must be two records at least, the last one the canary, got {len(x)}")
+    if not isinstance(generators, list | tuple) or len(generators) < 4 or len(generators) % 2:
+        came = f"{len(generators)}" if isinstance(generators, list | tuple) else type(generators).__name__
+        raise ValueError(f"generators must be an even number, at least 4, half of them for the canary, got {came}")
+    confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
+    rng = arguments.generator("rng", rng)
+    start = stack([model])
+    first = StackedPerExample(start, loss_fn, flat_examples(x[-1:], start)[None], y[-1:][None])
+    gradient = first.sum(torch.ones_like(first.losses))[0]
+    if not bool(gradient.isfinite().all() and gradient.any()):
+        raise ValueError("x must end with a canary whose gradient is finite and not 0, got another")
+    runs, everyone = len(generators) // 2, torch.arange(len(x))
+    run = stacked.train(
+        stack([model] * (2 * runs)),
+        loss_fn,
+        x,
+        y,
+        sampling=sampling,
+        generators=generators,
+        shards=[everyone] * runs + [everyone[:-1]] * runs,
+        **how,
+    )
+    if bool((run.diverged > 0).any()):
+        raise ValueError(f"optimizer must not let a run diverge, got {int((run.diverged > 0).sum())} that did")
+    after = run.stack.parameters
+    last = StackedPerExample(run.stack, loss_fn, flat_examples(x[-1:], start), y[-1:].expand(2 * runs, 1))
+    scores = torch.stack([(start.parameters - after) @ (gradient / gradient.norm()), -last.losses[:, 0]]).double().cpu()
+    with_it, without = scores[:, :runs], scores[:, runs:]
+    delta = run.guarantees[0].delta
+    found = [
+        epsilon_lower_bound_from_scores(
+            one.numpy(), scores_neighbour=other.numpy(), delta=delta, confidence=(1.0 + confidence) / 2.0, rng=rng
+        )
+        for one, other in zip(with_it, without, strict=True)
+    ]
+    best = max(found, key=lambda one: one.epsilon_at_least)
+    return RunsAudit(run.guarantees[0], best._replace(confidence=confidence), with_it, without)
 
 
 def shadow_runs(
@@ -298,6 +393,11 @@ def input_from_gradient(weight: Tensor, *, bias: Tensor) -> Tensor:
     unit = bias / bias.norm()
     found: Tensor = (unit @ weight) / bias.norm()
     return found
+
+
+def _fixed_divisor(sampling: Any) -> None:
+    if isinstance(sampling, FixedSize) or getattr(sampling, "expected_batch", None) is None:
+        raise ValueError(f"sampling must be Poisson or FullBatch with an expected_batch, got {sampling}")
 
 
 def _numbers(name: str, value: Any, high: int) -> Tensor:

@@ -10,6 +10,7 @@ from scipy import stats
 from torch.nn import functional
 
 from dpml import data, mechanisms
+from dpml.audit import samples
 from dpml.training import dp_sgd, leakage, mechanism, models, sgd
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
 from dpml.training.stacked_networks import stack
@@ -124,6 +125,58 @@ def test_forgotten_noise_is_caught_and_the_right_noise_is_not():
         found = audit(0.0, mechanism=tested, guesses=60, delta=1e-12, **how)
         assert found.run.guarantee.epsilon == pytest.approx(exact, rel=1e-5)
         assert (found.evidence.epsilon_at_least > found.run.guarantee.epsilon) == (name == "wrong")
+
+
+# ---- the same canary in many runs ----
+
+
+def many(tested, *, runs=400, confidence=1 - 1e-6, canary=30.0, **changes):
+    """Zeros and a canary, one full batch: along the canary's gradient each run is one Gaussian number."""
+    x = torch.zeros(12, 6)
+    x[-1, 0] = canary
+    how = {"sampling": FullBatch(expected_batch=10.0), "steps": 1, "delta": 1e-5, "rng": np.random.default_rng(0)}
+    how |= {"optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.01)}
+    how |= {"generators": [seeded(k) for k in range(2 * runs)], "mechanism": tested, "confidence": confidence}
+    return leakage.many_runs_audit(network(), cross_entropy, x, torch.arange(12) % 3, **{**how, **changes})
+
+
+def test_many_runs_score_the_canary_by_the_law_of_its_step():
+    """Other records add a constant, the canary C, and noise of C sigma: in units of lr/B, two Gaussian laws."""
+    found = many(dp_sgd(sigma=2.0, clip_norm=0.5), runs=2000, confidence=0.99)
+    with_it, without = (scores[0].numpy() / (0.01 * 0.5 / 10.0) for scores in (found.scores, found.scores_without))
+    assert found.guarantee.epsilon == pytest.approx(mechanisms.gaussian_epsilon(sigma=2.0, delta=1e-5), rel=1e-5)
+    for scores, shift in ((without, 0.0), (with_it, 1.0)):
+        assert stats.kstest(scores - without.mean() - shift, stats.norm(0.0, 2.0).cdf).pvalue > 1e-6
+    assert 0.0 < found.evidence.epsilon_at_least < found.guarantee.epsilon
+    both = [
+        samples.epsilon_lower_bound_from_scores(
+            one.numpy(), scores_neighbour=other.numpy(), delta=1e-5, confidence=0.995, rng=rng
+        ).epsilon_at_least
+        for rng in [np.random.default_rng(0)]
+        for one, other in zip(found.scores, found.scores_without, strict=True)
+    ]
+    assert found.evidence.epsilon_at_least == pytest.approx(max(both)), "each of the two looks has half of the alarm"
+    assert found.evidence.confidence == pytest.approx(0.99)
+
+
+def test_many_runs_catch_forgotten_noise_and_only_that():
+    """False alarm 1e-6; the lying mechanism adds a tenth of the noise that it is accounted for."""
+    claimed = dp_sgd(sigma=2.0, clip_norm=0.5)
+    lying = dataclasses.replace(dp_sgd(sigma=0.2, clip_norm=0.5), accountant=mechanism.gaussian(2.0))
+    sampled = {"sampling": Poisson(q=0.9, expected_batch=10.0), "steps": 2}
+    for how in ({}, sampled):
+        assert many(claimed, **how).evidence.epsilon_at_least <= many(claimed, **how).guarantee.epsilon
+    found = many(lying)
+    assert found.evidence.epsilon_at_least > found.guarantee.epsilon
+
+
+def test_a_canary_that_changes_nothing_is_not_seen():
+    """Audits at 95 % of runs whose noise drowns the canary: of 60 more than 14 would show some epsilon by 3e-7."""
+    seen = [
+        many(dp_sgd(sigma=5000.0, clip_norm=0.5), runs=40, confidence=0.95, generators=[seeded(s) for s in seeds])
+        for seeds in (range(80 * k, 80 * k + 80) for k in range(60))
+    ]
+    assert sum(found.evidence.epsilon_at_least > 0.0 for found in seen) <= stats.binom.isf(1e-6, 60, 0.05)
 
 
 # ---- membership ----
@@ -271,6 +324,13 @@ COINS = torch.tensor([[True, False, True]] * 2 + [[False, True, False]] * 2)
         (lambda: audit(1.0, sampling=FixedSize(m=4)), "sampling"),
         (lambda: audit(1.0, guesses=61), "guesses"),
         (lambda: audit(1.0, confidence=1.0), "confidence"),
+        (lambda: many(sgd(), sampling=FullBatch()), "sampling"),
+        (lambda: many(sgd(), sampling=FixedSize(m=4)), "sampling"),
+        (lambda: many(sgd(), generators=[seeded(k) for k in range(5)]), "generators"),
+        (lambda: many(sgd(), generators=seeded()), "generators"),
+        (lambda: many(sgd(), confidence=1.0), "confidence"),
+        (lambda: many(sgd(), rng=0), "rng"),
+        (lambda: many(sgd(), canary=math.inf), "x"),
         (lambda: leakage.true_class_margins([1.0], TWO), "outputs"),
         (lambda: leakage.true_class_margins(torch.ones(2, 1), TWO), "outputs"),
         (lambda: leakage.true_class_margins(torch.full((2, 3), math.nan), TWO), "outputs"),
