@@ -249,6 +249,8 @@ def test(root, *arguments):
 
 
 def copies(root, *arguments):
+    if arguments:
+        sys.exit("The copies are written into work/: copies takes no argument.")
     return run(root, "-c", RELEASE, ".", "work")[0]
 
 

@@ -100,7 +100,7 @@ def read(path: Path, known: Sequence[Lesson]) -> tuple[Lesson, dict[str, str]] |
     try:
         cells = json.loads(path.read_text(encoding="utf-8-sig"))["cells"]
         mine = {cell["id"]: cell for cell in cells if "id" in cell}
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
         raise ValueError(
             f"{path.name} must be a notebook, and cannot be read as one ({type(error).__name__})"
         ) from error

@@ -144,11 +144,13 @@ def test_a_class(sheet: Any, tmp_path: Path) -> None:
     put(half, tmp_path / "bob" / ".ipynb_checkpoints" / "01_promise-checkpoint.ipynb")
     (tmp_path / "cy <i>").mkdir()
     (tmp_path / "cy <i>" / "01_promise.ipynb").write_text("{ broken", encoding="utf-8")
+    (tmp_path / "cy <i>" / "deep.ipynb").write_text("[" * 200_000, encoding="utf-8")
     done = command(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"(?m)^ann +7 of \d+$", done.stdout)
     assert re.search(r"(?m)^bob +1 of \d+$", done.stdout)
     assert "cy <i>: 01_promise.ipynb must be a notebook, and cannot be read as one" in done.stdout
+    assert "cy <i>: deep.ipynb must be a notebook" in done.stdout
     page = (tmp_path / "progress.html").read_text(encoding="utf-8")
     row = re.search(r'<tr><th scope="row">Item 2: .*', page)
     assert row is not None
