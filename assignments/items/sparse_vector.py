@@ -381,8 +381,8 @@ def restarted(rng: np.random.Generator) -> Graded:
             ),
             "with a positive delta less than the sum is certain.": f"{cutoff} * 2 / {scale}",
             "the printed advanced bound is not the best theorem.": f"{one * spread + cutoff * one * math.expm1(one)}",
-            "it stops at the last allowed answer above: there is no run after it.": call.format(
-                scale=scale, k=cutoff + 1, delta=delta
+            "the noise of the queries is twice as large, so that the last one costs 1/lambda, not 2/lambda.": call.format(
+                scale=f"({2 * scale} / 3)", k=cutoff, delta=delta
             ),
         },
     )

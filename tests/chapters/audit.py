@@ -42,6 +42,11 @@ def cell_17(audited):
     assert 1.2 < audited.evidence.epsilon_at_least < 4.0
 
 
+def cell_34(many):
+    assert many.guarantee.epsilon == pytest.approx(4.0, abs=1e-3)
+    assert 0.4 < many.evidence.epsilon_at_least < 1.2
+
+
 def cell_19(advantages, private, says):
     bound = (math.expm1(private.epsilon) + 2e-5) / (math.exp(private.epsilon) + 1)
     assert max(advantages["private", kind] for kind in ("loss", "ratio")) < 0.15 < bound
@@ -61,6 +66,13 @@ def cell_25(errors):
 def cell_27(rows):
     refuted = [name for name, claim, least in rows if least > claim]
     assert len(rows) == 6 and len(refuted) == 5 and "DP-SGD" not in refuted
+
+
+def cell_36(ledger, sound, shares, says):
+    assert len(ledger) - len(sound) == 14 and max(shares) < 1.0
+    runs = {line["mechanism"].split(".")[-1]: line["runs"] for line in ledger if line["broken"]}
+    assert min(runs.values()) == 1000 and max(runs, key=runs.get) == "theorem_1_noise"
+    says({"8": runs["theorem_1_noise"] / 1e6})
 
 
 def cell_29(possible_0, possible_1):
