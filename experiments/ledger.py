@@ -51,7 +51,7 @@ RESULTS = records.FOLDER / "ledger.json"
 Array = NDArray[np.float64]
 Draw = Callable[[bool, int, np.random.Generator], Any]
 ALARM = 1e-6  # of the whole table
-LOOKS = 15  # a broken mechanism is looked at so often at most
+LOOKS = 17  # a broken mechanism is looked at so often at most
 RUNS = {"quick": 40_000, "thorough": 400_000}
 D = 1e-5  # delta of most claims
 

@@ -72,7 +72,7 @@ def cell_36(ledger, sound, shares, says):
     assert len(ledger) - len(sound) == 14 and max(shares) < 1.0
     runs = {line["mechanism"].split(".")[-1]: line["runs"] for line in ledger if line["broken"]}
     assert min(runs.values()) == 1000 and max(runs, key=runs.get) == "theorem_1_noise"
-    says({"8": runs["theorem_1_noise"] / 1e6})
+    says({"16": runs["theorem_1_noise"] / 1e6})
 
 
 def cell_29(possible_0, possible_1):
