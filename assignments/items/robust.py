@@ -12,6 +12,7 @@ import numpy as np
 from assignments.item import Argued, Graded, Sheet
 from assignments.items import drawing
 from assignments.items.drawing import code, counterexample, function, mechanism, number, statements
+from dpml.accounting import pld
 from dpml.ptr import privacy
 
 IMPORTS = drawing.imports("from dpml.accounting import pld", "from dpml.ptr import privacy")
@@ -95,6 +96,7 @@ def least_trim(rng: np.random.Generator) -> Graded:
         limit = round(float(rng.uniform(0.15, 0.7)) * liars * bound + 0.0001, 4)
         honest = rng.permutation(drawn_lengths(rng, size, bound))
         inputs.append({"honest": honest, "liars": liars, "bound": bound, "limit": limit})
+    inputs.append({"honest": np.array([0.3, 0.8, 0.2, 0.9, 0.1]), "liars": 3, "bound": 1.0, "limit": 1.2})
     shape = """
         for trim in range(len(honest) + liars + 1):
         {}
@@ -254,31 +256,56 @@ neighbours differ in one example added or removed.
 
 
 def noise_with_test(rng: np.random.Generator) -> Graded:
-    run, sigma = drawn_run(rng), float(rng.uniform(1.2, 3.0))
-    target = round(privacy.epsilon(**run, sigma=sigma).epsilon + 0.005, 2)  # such a noise exists
+    run, sigma = drawn_run(rng), round(float(rng.uniform(1.2, 2.2)), 3)
+    target = round(privacy.epsilon(**run, sigma=sigma).epsilon, 5)  # so that sigma is the answer
     common = f"q={run['q']}, steps={run['steps']}, delta={run['delta']}"
-    right = f"privacy.noise_multiplier({common}, tau={run['tau']}, scale={run['scale']}, delta0=1e-8, epsilon={target})"
-    return number(
-        "noise_with_test",
-        title="The noise that the test asks for",
-        asked=f"{code(RUN).format(**run)}\n\nSet `noise_with_test` to the smallest multiplier $\\sigma$ (the noise is $\\sigma R$ "
-        f"after a failed test) for which the run is $({target:g}, 10^{{-5}})$-DP, to within 0.3 %. `privacy` and `pld` have tight "
-        "accountants for runs with and without the test.",
-        setup=f"found = {right}",
-        right="found",
-        mistakes={
-            "this is the noise of plain DP-SGD; the test costs privacy as well.": f"pld.noise_multiplier({common}, "
-            f"epsilon={target})",
-            "this is the noise after a passed test.": f"{run['tau']} * found",
+    settings = f"{common}, tau={run['tau']}, scale={run['scale']}, delta0=1e-8"
+    return Graded(
+        name="noise-with-test",
+        question="The noise that the test asks for\n\n"
+        f"{code(RUN).format(**run)}\n\nSet `noise_with_test` to the smallest multiplier $\\sigma$ (the noise is $\\sigma R$ "
+        f"after a failed test) for which the run is $({target}, 10^{{-5}})$-DP, to within 0.5 %. It is between 1 and 3. "
+        "`privacy` and `pld` have tight accountants for runs with and without the test.",
+        stub="noise_with_test = ...",
+        solution=code(f"""
+            low, high = 1.0, 3.0
+            for _ in range(12):
+                middle = (low + high) / 2
+                if privacy.epsilon({settings}, sigma=middle).epsilon > {target}:
+                    low = middle
+                else:
+                    high = middle
+            noise_with_test = high
+        """),
+        visible='checks.form(noise_with_test, name="noise_with_test")',
+        hidden=code(f"""
+            plain = pld.noise_multiplier({common}, epsilon={target})
+            checks.number(
+                noise_with_test,
+                name="noise_with_test",
+                expected={sigma},
+                rel=5e-3,
+                mistakes=[
+                    checks.Mistake(plain, "this is the noise of plain DP-SGD; the test costs privacy as well."),
+                    checks.Mistake({run["tau"] * sigma}, "this is the noise after a passed test."),
+                ],
+            )
+        """),
+        points=2,
+        wrong={
+            "plain DP-SGD": f"noise_with_test = pld.noise_multiplier({common}, epsilon={target})",
+            "the noise after a passed test": f"noise_with_test = {run['tau'] * sigma}",
         },
-        rel=3e-3,
     )
 
 
 def steps_without_test(rng: np.random.Generator) -> Graded:
     run = drawn_run(rng)
     sigma = round(float(rng.uniform(1.6, 2.6)), 1)
-    plain = round(sigma * float(rng.uniform(0.55, 0.68)), 2)
+    spends = privacy.epsilon(**run, sigma=sigma).epsilon
+    matched = pld.noise_multiplier(q=run["q"], steps=int(run["steps"]), delta=run["delta"], epsilon=spends)
+    # With the matched noise the number of steps would be the same.
+    plain = round(matched * float(rng.choice([rng.uniform(0.84, 0.93), rng.uniform(1.08, 1.2)])), 3)
     common = f"q={run['q']}, delta={run['delta']}"
     spent = f"privacy.epsilon({common}, steps={run['steps']}, sigma={sigma}, tau={run['tau']}, scale={run['scale']}, "
     spent += "delta0=1e-8).epsilon"
