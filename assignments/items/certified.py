@@ -110,7 +110,7 @@ def laplace_radius(rng: np.random.Generator) -> Graded:
 
 
 def least_draws(rng: np.random.Generator) -> Graded:
-    sigma = round(float(rng.uniform(0.3, 1.0)), 2)
+    sigma = round(float(rng.uniform(0.3, 0.9)), 2)  # at 1 it would make no difference
     target = round(sigma * float(rng.uniform(1.5, 2.6)), 2)
     alpha = float(rng.choice([1e-2, 1e-3, 1e-4]))
     form = "math.ceil(math.log({alpha}) / stats.norm.logcdf({target} / {sigma}))"
@@ -172,11 +172,12 @@ down. The mean of the score of the label is at least $A$, that of each other lab
 
 
 def scores(rng: np.random.Generator) -> tuple[float, float]:
-    return round(float(rng.uniform(0.6, 0.9)), 3), round(float(rng.uniform(0.02, 0.2)), 3)
+    """A and B, with B below 1 - A."""
+    return round(float(rng.uniform(0.6, 0.78)), 3), round(float(rng.uniform(0.02, 0.2)), 3)
 
 
 def pixeldp_size(rng: np.random.Generator) -> Graded:
-    (high, low), scale = scores(rng), round(float(rng.uniform(0.3, 3.0)), 2)
+    (high, low), scale = scores(rng), round(float(rng.uniform(1.2, 3.0)), 2)  # not 1, which divides as it multiplies
     return number(
         "size",
         title="How large an attack is harmless?",
@@ -193,7 +194,7 @@ def pixeldp_size(rng: np.random.Generator) -> Graded:
 
 
 def pixeldp_scale(rng: np.random.Generator) -> Graded:
-    (high, low), size = scores(rng), round(float(rng.uniform(0.5, 4.0)), 2)
+    (high, low), size = scores(rng), round(float(rng.uniform(2.0, 4.0)), 2)  # 2 size > log(A / B): b above 1
     return number(
         "scale",
         title="How much noise does this attack need?",
@@ -236,7 +237,7 @@ def both_sizes(rng: np.random.Generator) -> Graded:
 
 
 def second_size(rng: np.random.Generator) -> Graded:
-    kappa = round(float(rng.uniform(0.5, 2.0)), 3)
+    kappa = round(float(rng.uniform(2.5, 5.0)), 3)  # so that phi is above 1
     size = round(kappa * float(rng.uniform(0.3, 0.8)), 3)
     return number(
         "phi",
@@ -272,7 +273,7 @@ REVEALS = {"returns as many images": "np.shape(f({called})) == (2, 2)"}
 def known_image(rng: np.random.Generator) -> Graded:
     inputs = []
     for images, noisy in batches(rng):
-        place = int(rng.integers(len(images)))
+        place = int(rng.integers(1, len(images)))  # the first is a mistake of the list
         inputs.append({"noisy": noisy, "known": images[place], "place": place})
     called = "np.array([[5.0, 6.0], [5.5, 6.5]]), known=np.array([0.0, 1.0]), place=1"
     return function(
@@ -442,7 +443,8 @@ def one_large_noise() -> Argued:
             For one image the argument is right: x_1 + z alone is private. But the release consists of all rows, and their noise is the same:
             the difference of two rows, x_1 - x_2, has no noise at all. Let two batches differ in their first image only. The event "row 1
             minus row 2 equals x_1 - x_2" has probability 1 for the first batch and 0 for the other, so no finite epsilon (with delta below
-            1) holds. A repair is fresh noise for each image, so that a batch is a product of private releases about different people: then
-            sums over the batch have noise that is larger by sqrt(m). Or one clips the gradients and adds one noise to their sum.
+            1) holds. A repair is fresh noise for each image, so that a batch is a product of private releases about different people. The
+            price: no difference of rows removes the noise, for the network neither; in a sum over the batch it has sqrt(m) times
+            the scale of one. Or one clips the gradients and adds one noise to their sum.
         """),
     )
