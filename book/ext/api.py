@@ -288,20 +288,23 @@ def differences_of(path: str, text: str) -> Iterator[Difference]:
     found = [(label, body) for label, body in docstrings.labels(text) if label in wanted]
     while any(label != "Source" for label, _ in found):
         labels, bodies = zip(*found[:4], strict=True)
-        if list(labels) != wanted:
-            raise ValueError(f"{path}: wanted the paragraphs {', '.join(wanted)}, got {', '.join(labels)}")
+        if list(labels) != wanted or "\n\n>>> " not in bodies[3]:
+            raise ValueError(f"{path}: wanted {', '.join(wanted)} with an example, got {', '.join(labels)}")
         yield Difference(path, *bodies)
         found = found[4:]
 
 
 def errata() -> str:
-    """One section for each difference."""
+    """One section for each difference, with the chapter that it concerns and a counterexample to run."""
     parts = []
     for path, *texts in differences():
         short = path.rpartition(".")[2]
         parts.append(f"(errata-{path.removeprefix('dpml.').replace('_', '-').replace('.', '-')})=\n## {link(short)}")
         for label, text in zip(Difference._fields[1:], texts, strict=True):
-            parts.append(f"{label.capitalize()}\n: {docstrings.inline(text[:1].upper() + text[1:], link)}")
+            prose, _, examples = text.partition("\n\n")
+            parts.append(f"{label.capitalize()}\n: {docstrings.inline(prose[:1].upper() + prose[1:], link)}")
+        parts.append(f"```pycon\n{examples}\n```")
+        parts.append(f"Taught in {chapter(path)}.")
     return "\n\n".join(parts)
 
 

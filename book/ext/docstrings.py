@@ -99,10 +99,15 @@ def first_sentence(text: str) -> str:
 
 
 def labels(text: str) -> Iterator[tuple[str, str]]:
-    """The labelled paragraphs of a docstring as (label, text), in order: ``("Source", "lecture, slide 12")``."""
-    for block in _blocks(text):
+    """The labelled paragraphs of a docstring as (label, text), in order: ``("Source", "lecture, slide 12")``.
+
+    Examples that follow a paragraph belong to it, after an empty line.
+    """
+    for block in re.split(r"\n\n(?!>>>)", "\n\n".join(_blocks(text))):
         words = [] if block.startswith(" ") else LABEL.split(block)[1:]
-        yield from zip(words[::2], (" ".join(body.split()) for body in words[1::2]), strict=True)
+        for label, body in zip(words[::2], words[1::2], strict=True):
+            prose, empty, examples = body.partition("\n\n")
+            yield label, " ".join(prose.split()) + empty + examples
 
 
 def markdown(text: str, link: Link = "`{}`".format) -> str:

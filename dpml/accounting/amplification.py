@@ -114,7 +114,11 @@ def amplify(*, epsilon: float, q: float) -> float:
     0.2. For large $\varepsilon$ there is no factor at all but a difference, $\varepsilon' = \varepsilon - \log(1/q)$ or
     so: 3.42750 at $\varepsilon = 8$, $q = 0.01$.
 
-    Counterexample: `tests/accounting/test_amplification.py::test_the_ladder_of_the_docstrings`.
+    Counterexample: half of the data; 4 gamma times epsilon, and what is true.
+
+    >>> from dpml.accounting import amplification
+    >>> 4 * 0.5 * 0.1, round(amplification.amplify(epsilon=0.1, q=0.5), 7)
+    (0.2, 0.0512495)
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     q = arguments.probability("q", q)
@@ -274,7 +278,14 @@ def lecture_bound(*, epsilon: float, q: float) -> float:
     $\varepsilon$, and without limit at large $\varepsilon$. Its last step needs no factor 2:
     $\gamma(e^\varepsilon - e^{-\varepsilon})$ is already an upper bound of the lecture's own log form.
 
-    Counterexample: `tests/accounting/test_amplification.py::test_no_sampling_and_no_data`.
+    Counterexample: a quarter of the data, and all of it, at epsilon = 1.
+
+    >>> from dpml.accounting import amplification
+    >>> for q in (0.25, 1.0):
+    ...     printed = amplification.lecture_bound(epsilon=1.0, q=q)
+    ...     print(f"{printed:.5f} {amplification.amplify(epsilon=1.0, q=q):.6f}")
+    1.17520 0.357374
+    4.70080 1.000000
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     q = arguments.probability("q", q)
@@ -309,7 +320,14 @@ def lecture_log_form(*, epsilon: float, q: float) -> float:
     cannot both be at their worst, so the denominator may be dropped: that is `amplify`, which gives $\varepsilon$ at
     $q = 1$. At $\varepsilon = 1$ and $q = 0.25$ the printed form is 0.529385, the tight value 0.357374.
 
-    Counterexample: `tests/accounting/test_amplification.py::test_no_sampling_and_no_data`.
+    Counterexample: a quarter of the data, and all of it, at epsilon = 1.
+
+    >>> from dpml.accounting import amplification
+    >>> for q in (0.25, 1.0):
+    ...     printed = amplification.lecture_log_form(epsilon=1.0, q=q)
+    ...     print(f"{printed:.6f} {amplification.amplify(epsilon=1.0, q=q):.6f}")
+    0.529385 0.357374
+    2.000000 1.000000
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0, 8e307)
     q = arguments.probability("q", q)

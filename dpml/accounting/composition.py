@@ -239,7 +239,14 @@ def advanced(
     in the result as delta = k delta + delta'. For epsilon >= ln 2 = 0.693 the formula is never below k epsilon; the
     form of `advanced_tanh` repairs this, and is smaller for every epsilon.
 
-    Counterexample: `tests/accounting/test_composition.py::test_a_square_root_alone_is_no_pure_privacy`.
+    Counterexample: 100 randomized responses: without delta, and with sqrt(k) epsilon = 1.
+
+    >>> from dpml.accounting import composition
+    >>> coins = {"epsilon": 0.1, "delta": 0.0, "k": 100}
+    >>> round(composition.optimal(**coins, total_delta=0.0).epsilon, 6)
+    10.0
+    >>> round(composition.optimal_delta(**coins, total_epsilon=1.0), 6)
+    0.125688
     """
     epsilon, delta, k, slack = _advanced_arguments(epsilon, delta, k, delta_prime)
     mean = math.expm1(epsilon) if epsilon < 709.0 else math.inf

@@ -231,7 +231,16 @@ def bulyan(vectors: Any, *, n_byzantine: int) -> Any:
     Implemented: each time the lowest-scoring row moves to P, so that P holds n - 2f - 2 rows in the end. The last of
     these calls of Krum has 2f + 3 rows, the fewest that it is defined for.
 
-    Counterexample: `tests/byzantine/test_aggregation.py::test_bulyan_as_worded_keeps_another_number_of_rows`.
+    Counterexample: how many of 15 rows are left after n - 2f - 2 discards, and how many are wanted.
+
+    >>> import numpy as np
+    >>> from dpml.byzantine import aggregation
+    >>> left, wanted = np.random.default_rng(0).normal(size=(15, 4)), 15 - 2 * 3 - 2
+    >>> for _ in range(wanted):
+    ...     scores = aggregation.krum_scores(left, n_byzantine=min(3, (len(left) - 3) // 2))
+    ...     left = np.delete(left, scores.argmax(), axis=0)
+    >>> len(left), wanted
+    (8, 7)
     """
     sent = received(vectors, n_byzantine, slope=4, spare=3)
     chosen = [round_[0] for round_ in _rounds(distances(sent.rows), sent.n_byzantine)]

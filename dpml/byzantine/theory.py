@@ -135,7 +135,20 @@ def kappa_mda(*, n: int, n_byzantine: int) -> float:
 
     Implemented: the printed number, for comparison. `kappa_mda_sound` is enough for all laws.
 
-    Counterexample: `tests/byzantine/test_theory.py::test_the_printed_constant_of_mda_lets_liars_turn_the_answer`.
+    Counterexample: the condition, and the average answer over 500 draws.
+
+    >>> import numpy as np
+    >>> from dpml.byzantine import aggregation, theory
+    >>> theory.kappa_mda(n=15, n_byzantine=3) ** 2 / 12 < 0.21**2
+    True
+    >>> rng, answers = np.random.default_rng(0), []
+    >>> for _ in range(500):
+    ...     honest = np.sort(rng.uniform(-0.29, 0.71, size=12))
+    ...     lie = honest[8] - 0.999999 * (honest[11] - honest[0])
+    ...     sent = np.append(honest, [lie] * 3)[:, None]
+    ...     answers.append(float(aggregation.mda(sent, n_byzantine=3)[0]))
+    >>> bool(np.mean(answers) < 0)
+    True
     """
     n, f = _workers(n, n_byzantine, 2, 1)
     return math.sqrt(8.0) * f / (n - f)
@@ -190,7 +203,13 @@ def theorem_1_noise(*, clip_norm: float, q: float, m: int, epsilon: float, delta
     Implemented: the printed number, for comparison. `worker_noise` returns the least s for which the statement is true;
     in most settings it is smaller than the printed one.
 
-    Counterexample: `tests/byzantine/test_theory.py::test_theorem_1_fails_at_the_settings_of_the_paper`.
+    Counterexample: the true delta of the printed noise.
+
+    >>> from dpml.byzantine import theory
+    >>> given = {"clip_norm": 2.0, "q": 25 / 120_000, "m": 25, "epsilon": 0.2}
+    >>> s = theory.theorem_1_noise(**given, delta=1e-5)
+    >>> f"{theory.one_step_delta(s=s, **given):.4g}"
+    '1.455e-05'
     """
     step, base, base_delta = _step(clip_norm, q, m, epsilon, delta, 1.0)
     return arguments.finite("epsilon", epsilon, step / base * math.sqrt(2.0 * math.log(1.25 / base_delta)))
@@ -352,7 +371,11 @@ def batch_variance(*, v: float, q: float, m: int) -> float:
     Implemented: the variance, which falls as 1/b. With it the error that is left without noise falls as 1/b too: at 25
     of 60000 records it is 0.03998 of what is printed, at 1000 of 60000 it is 0.00098335.
 
-    Counterexample: `tests/byzantine/test_theory.py::test_the_variance_of_a_batch_falls_with_its_size`.
+    Counterexample: the variance over what is printed, for batches of 25 and of 1000.
+
+    >>> from dpml.byzantine import theory
+    >>> [round(theory.batch_variance(v=1.0, q=m / 60_000, m=m), 8) for m in (25, 1000)]
+    [0.039984, 0.00098335]
     """
     v = arguments.real("v", v, 0.0, 1e100)
     _, q = _moves(1.0, q, m)
@@ -409,7 +432,16 @@ def proposition_2_bounds(
 
     Implemented: also $\eta^2 \ge \min(\kappa^2 d s^2, \sup\|\nabla Q\|^2)$, here 4, in the field `sound`.
 
-    Counterexample: `tests/byzantine/test_theory.py::test_proposition_2_asks_for_what_no_gradient_reaches`.
+    Counterexample: what the proof asks for, and the largest squared gradient.
+
+    >>> import math
+    >>> from dpml.byzantine import theory
+    >>> found = theory.proposition_2_bounds(
+    ...     kappa=theory.kappa_mda(n=15, n_byzantine=6), dimension=79510, clip_norm=2.0,
+    ...     q=1000 / 60_000, m=1000, epsilon=0.2, delta=1e-5,
+    ... )
+    >>> round(found.sharp, 3), found.sound
+    (9.777, 4.0)
     """
     kappa = arguments.real("kappa", kappa, 0.0, 1e6, low_open=True)
     d = arguments.integer("dimension", dimension, 1, 10**15)
@@ -475,7 +507,20 @@ def theorem_2_bound(
     Implemented: $\mathbb{E} \min_t \|\nabla Q(\theta_t)\|^2 \le \eta^2 + B$ in the field `sound`: the expected minimum,
     and a sum.
 
-    Counterexample: `tests/byzantine/test_theory.py::test_theorem_2_fails_for_the_minimum_of_expectations`.
+    Counterexample: 1,000 paths of 2,000 steps: the least mean square, and the printed bound.
+
+    >>> import numpy as np
+    >>> from dpml.byzantine import theory
+    >>> rng, theta, least = np.random.default_rng(0), np.full(1000, 3.0), 1.0
+    >>> for step in range(1, 2001):
+    ...     gradient = np.clip(theta, -1, 1)
+    ...     least = min(least, np.mean(gradient**2))
+    ...     honest = gradient + 0.5 * rng.standard_normal(1000)
+    ...     theta = np.where(abs(gradient) <= 0.2, 2.0, theta - honest / np.sqrt(step))
+    >>> setting = {"eta": 0.2, "gap": 2.5, "alpha": 0.0, "mu": 1.0, "smoothness": 1.0, "v": 0.0}
+    >>> bound = theory.theorem_2_bound(**setting, dimension=1, s=0.5, clip_norm=1.001, steps=2000)
+    >>> bool(least > bound.printed)
+    True
     """
     alpha = arguments.real("alpha", alpha, 0.0, math.pi / 2.0, high_open=True)
     steps = arguments.integer("steps", steps, 1, 10**15)
@@ -562,7 +607,18 @@ def measured_resilience(outputs: Any, *, gradients: Any) -> Resilience:
     al., NeurIPS 2017. None of these is above $\mathbb{E}\|G\|^r$ (Lyapunov), which is one of them; so the condition is
     $\mathbb{E}\|R\|^r \le c\,\mathbb{E}\|G\|^r$, and the ratio is the least c.
 
-    Counterexample: `tests/byzantine/test_theory.py::test_definition_2_asks_for_products_of_moments`.
+    Counterexample: gradients in two units: whether the printed inequality holds for the first of them as the rule, and
+        the ratio that is returned.
+
+    >>> import numpy as np
+    >>> from dpml.byzantine import theory
+    >>> gradients = np.random.default_rng(0).normal(1.0, 1.0, size=(5000, 3))
+    >>> for unit in (0.1, 100.0):
+    ...     lengths = np.linalg.norm(unit * gradients, axis=1)
+    ...     found = theory.measured_resilience(unit * gradients, gradients=unit * gradients)
+    ...     print(np.mean(lengths**2) <= 2 * np.mean(lengths), round(float(found.moments[0]), 6))
+    True 1.0
+    False 1.0
     """
     answers, honest = (_finite_rows(name, rows) for name, rows in (("outputs", outputs), ("gradients", gradients)))
     if answers.shape[1] != honest.shape[1]:

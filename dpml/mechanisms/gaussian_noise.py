@@ -182,7 +182,16 @@ def gaussian_sigma_classic(*, epsilon: float, delta: float) -> float:
     $1.5267 \cdot 10^{-3}$, 153 times too large; the least sufficient $\sigma$ is 0.290041. At $\delta = 10^{-5}$ it
     fails from $\varepsilon = 8.42$ on.
 
-    Counterexample: `tests/mechanisms/test_mechanisms.py::test_printed_gaussian_formula_is_unsound`.
+    Counterexample: the printed formula and the truth at sigma = 0.5; delta at the other form's sigma for epsilon = 20.
+
+    >>> import math
+    >>> from dpml import mechanisms
+    >>> printed = 0.5 * math.sqrt(2 * math.log(1.25 / 1e-5))
+    >>> round(printed, 2), round(mechanisms.gaussian_epsilon(sigma=0.5, delta=1e-5), 3)
+    (2.42, 9.997)
+    >>> sigma = mechanisms.gaussian_sigma_classic_formula(epsilon=20, delta=1e-5)
+    >>> round(sigma, 5), round(mechanisms.gaussian_delta(sigma=sigma, epsilon=20), 7)
+    (0.24224, 0.0015267)
     """
     try:
         epsilon = arguments.real("epsilon", epsilon, 1e-300, 1.0, high_open=True)

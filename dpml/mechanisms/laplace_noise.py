@@ -131,7 +131,12 @@ def laplace_epsilon(*, scale: float) -> float:
     probabilities. At $b = 1$ that is 1. The printed value is safe to quote but never below 1, however much noise
     is added: at $b = 100$ it says 1.01005 where the truth is 0.01.
 
-    Counterexample: `tests/mechanisms/test_mechanisms.py::test_laplace_epsilon_and_scale`.
+    Counterexample: the printed value and the right one, at b = 1 and b = 100.
+
+    >>> import math
+    >>> from dpml import mechanisms
+    >>> [(round(math.exp(1 / b), 5), mechanisms.laplace_epsilon(scale=b)) for b in (1.0, 100.0)]
+    [(2.71828, 1.0), (1.01005, 0.01)]
     """
     scale = arguments.real("scale", scale, 1.0 / np.finfo(np.float64).max)
     return 1.0 / scale

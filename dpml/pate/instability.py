@@ -70,7 +70,15 @@ def distance_to_instability(counts: ArrayLike) -> NDArray[np.int64]:
     Implemented: the maximum, over $\{0, \dots, n\}$. The votes (4, 3) have distance 0; giving them 1 multiplies the
     probability of a release by $e^\varepsilon$, and $\delta$ with it.
 
-    Counterexample: `tests/pate/test_stability.py::test_a_wrong_distance_breaks_the_promise`.
+    Counterexample: the votes (3, 4) give the second class, (4, 3) the first, at distance 0 and as printed.
+
+    >>> import math
+    >>> from dpml.pate import m_stab, stability
+    >>> int(stability.distance_to_instability([4, 3]))
+    0
+    >>> budget = {"epsilon": 1.0, "delta": 1e-5}
+    >>> [float(round(m_stab.release_probability(d, **budget), 10)) for d in (0, 1)]
+    [5e-06, 1.35914e-05]
     """
     votes = cast_votes(counts)
     winner = votes.argmax(axis=-1)[..., None]

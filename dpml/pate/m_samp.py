@@ -102,7 +102,12 @@ def sampling_plan(*, epsilon: float, delta: float, n: int) -> SamplingPlan:
     Implemented: $q = \gamma$, as the proof needs ($2 \gamma^2 n_T = 2 \log(n/\delta)$), $n_T$ rounded up, and computed
     from a public n. At $\varepsilon = 1$, $\delta = 10^{-5}$ and $n = 10^5$ that is 3,125,267 models.
 
-    Counterexample: `tests/pate/test_sampled.py::test_the_lecture_at_its_own_numbers`.
+    Counterexample: the number of models at n = 100,000, and with a sharper bound.
+
+    >>> from dpml.pate import m_samp
+    >>> plans = m_samp.sampling_plan, m_samp.sampling_plan_chernoff
+    >>> [plan(epsilon=1.0, delta=1e-5, n=100_000).n_models for plan in plans]
+    [3125267, 21961]
     """
     return _plan(epsilon, delta, n, lambda q: q**2)
 
@@ -191,7 +196,14 @@ def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float
     $1 - 3\delta$ holds all the same, for $\delta e^\varepsilon < 2$ and $n_T \ge 128 \log(1/\delta)$, since 11/16 of
     the votes are there with probability $1 - \delta$.
 
-    Counterexample: `tests/pate/test_sampled.py::test_the_repaired_utility_theorem`.
+    Counterexample: a failure at 5/8 of the votes, in place of probability delta = 1e-5.
+
+    >>> import math
+    >>> from dpml.pate import m_stab
+    >>> epsilon, delta = 2.0, 1e-5
+    >>> scaled = 1 / (16 * epsilon / (32 * math.log(1 / delta))) - 1
+    >>> f"{m_stab.fail_probability(scaled, epsilon=epsilon, delta=delta):.3g}"
+    '3.69e-05'
     """
     agreement = arguments.probability("agreement", agreement)
     epsilon, delta = budget(epsilon, delta)

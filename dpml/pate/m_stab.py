@@ -104,7 +104,13 @@ def release_probability(distance: ArrayLike, *, epsilon: float, delta: float) ->
     $1 - \frac{1}{2\delta} e^{-\varepsilon d}$. At $\varepsilon = 1$ and $\delta = 10^{-5}$ a dataset at distance 1,
     which is stable, gets its answer with probability $1.36 \cdot 10^{-5}$; distance 12 gives 0.693, 20 gives 0.9999.
 
-    Counterexample: `tests/pate/test_stability.py::test_golden_release_probabilities`.
+    Counterexample: the probability of an answer at distances 1, 12 and 20.
+
+    >>> from dpml.pate import m_stab
+    >>> [f"{m_stab.release_probability(d, epsilon=1.0, delta=1e-5):.3g}" for d in (1, 12)]
+    ['1.36e-05', '0.693']
+    >>> round(float(m_stab.release_probability(20, epsilon=1.0, delta=1e-5)), 4)
+    0.9999
     """
     return _tail(distance, epsilon=epsilon, delta=delta, sign=1.0)
 

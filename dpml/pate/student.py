@@ -85,7 +85,12 @@ def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
     first class" has loss 10.4690, where $\sqrt{100} \cdot 0.1 = 1$. Here $\varepsilon$ is 2/scale, and the slack is
     `delta`.
 
-    Counterexample: `tests/pate/test_privacy.py::test_the_printed_student_needs_a_delta`.
+    Counterexample: the loss of 100 labels, where sqrt(100) 0.1 = 1 is said.
+
+    >>> from dpml.pate import voting
+    >>> d, d_prime = voting.argmax_log_probabilities([[1, 1], [0, 2]], scale=10.0)[:, 0]
+    >>> f"{100 * (d - d_prime):.4f}"
+    '10.4690'
     """
     queries = arguments.integer("queries", queries, 0, _MOST_LAPLACE)
     label_epsilon = laplace_vote_epsilon(scale=scale)

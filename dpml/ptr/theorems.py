@@ -117,7 +117,15 @@ def theorem_4_2(*, sigma: float, scale: float, delta0: float, delta: float) -> G
     of probabilities, whose logarithm is 1/b. Even with sigma in the denominator the square root holds only for
     epsilon < 1.
 
-    Counterexample: `tests/ptr/test_theorems.py::test_the_corrected_direct_bound_holds_and_the_printed_one_does_not`.
+    Counterexample: the printed epsilon, the right one, and the true delta at the printed one.
+
+    >>> from dpml.ptr import single_release, theorems
+    >>> setting = {"sigma": 0.5, "scale": 1.0, "delta0": 1e-8}
+    >>> printed = theorems.theorem_4_2_printed(**setting, delta=1e-5)
+    >>> round(printed, 3), round(theorems.theorem_4_2(**setting, delta=1e-5).epsilon, 3)
+    (5.141, 10.998)
+    >>> round(single_release.single_delta(**setting, tau=0.5, epsilon=printed), 3)
+    0.051
     """
     sigma, scale, delta0, delta = _direct(sigma, scale, delta0, delta)
     epsilon = mechanisms.laplace_epsilon(scale=scale) + mechanisms.gaussian_epsilon(sigma=sigma, delta=delta - delta0)
@@ -205,7 +213,12 @@ def theorem_4_4(
 
     Implemented: $2a(a-1)/\sigma^2$, as in the appendix: 1.736e-4 in the same place, where the exact value is 1.728e-4.
 
-    Counterexample: `tests/ptr/test_theorems.py::test_the_numbers_in_the_docstring_of_theorem_4_4`.
+    Counterexample: the bound and the exact value at order 4.
+
+    >>> from dpml.ptr import privacy
+    >>> setting = {"q": 0.01, "sigma": 40.0, "tau": 0.1, "scale": 1.0, "delta0": 1e-8}
+    >>> f"{float(privacy.theorem_4_4(4, **setting)):.3e} {float(privacy.exact_subsampled_rdp(4, **setting)):.3e}"
+    '1.736e-04 1.728e-04'
     """
     a, q, given = _sampled_arguments(order, q, sigma, tau, scale, delta0)
     worst = _problem(float(a.max()), q, given) if a.size else None

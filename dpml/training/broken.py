@@ -50,7 +50,16 @@ def update_clipping_each_coordinate(
     Implemented: $g \min\{1, C/\|g\|_2\}$ in `dpml.training.dpsgd.update`, of norm at most C, in the direction of g:
     $(-0.1, 0)$ in the first case, and g itself in the second. This function keeps the printed rule, for the audit.
 
-    Counterexample: `tests/training/test_broken.py::test_the_printed_minimum`.
+    Counterexample: the gradient (-5, 0) at C = 0.1, without noise: where a step from (0, 0) ends.
+
+    >>> import torch
+    >>> from dpml.training import broken, dpsgd
+    >>> rows = {"gradients": torch.tensor([[-5.0, 0.0]]), "generator": torch.Generator()}
+    >>> rates = {"sigma": 0.0, "clip_norm": 0.1, "learning_rate": 1.0, "expected_batch": 1.0}
+    >>> for step in (broken.update_clipping_each_coordinate, dpsgd.update):
+    ...     print([round(x, 6) for x in step(torch.zeros(2), **rows, **rates).tolist()])
+    [1.0, 0.0]
+    [0.1, 0.0]
     """
     check_update(parameters, gradients, sigma, clip_norm, learning_rate, expected_batch)
     norms = gradients.norm(dim=-1, keepdim=True)
@@ -88,7 +97,18 @@ def update_clipping_the_mean(
     (C/100 when the record is removed), which noise of $\sigma C/100$ hides. See `dpml.training.dpsgd.update`; this
     function keeps the printed order, for the audit.
 
-    Counterexample: `tests/training/test_broken.py::test_the_printed_order`.
+    Counterexample: 99 zero gradients and one of 1000 or -1000: how far apart the two results are.
+
+    >>> import torch
+    >>> from dpml.training import broken, dpsgd
+    >>> rates = {"sigma": 0.0, "clip_norm": 1.0, "learning_rate": 1.0, "expected_batch": 100.0}
+    >>> rows = torch.zeros(2, 100, 1)
+    >>> rows[:, 0, 0] = torch.tensor([1000.0, -1000.0])
+    >>> for step in (broken.update_clipping_the_mean, dpsgd.update):
+    ...     ends = step(torch.zeros(2, 1), gradients=rows, generator=torch.Generator(), **rates)
+    ...     print(round(float(ends[1, 0] - ends[0, 0]), 6))
+    2.0
+    0.02
     """
     check_update(parameters, gradients, sigma, clip_norm, learning_rate, expected_batch)
     mean = gradients.sum(-2) / expected_batch
@@ -126,7 +146,20 @@ def update_noise_outside_learning_rate(
     `dpml.training.dpsgd.update`; epsilon then does not depend on $\eta$. This function keeps the printed place, for the
     audit.
 
-    Counterexample: `tests/training/test_broken.py::test_the_printed_place_of_the_noise`.
+    Counterexample: with one and the same noise of deviation 4 a record moves the step by eta = 10; the epsilon of that.
+
+    >>> import torch
+    >>> from dpml import mechanisms
+    >>> from dpml.training import broken
+    >>> rates = {"sigma": 4.0, "clip_norm": 1.0, "learning_rate": 10.0, "expected_batch": 1.0}
+    >>> ends = []
+    >>> for g in (0.0, -1.0):
+    ...     rows = {"gradients": torch.tensor([[g]]), "generator": torch.Generator().manual_seed(0)}
+    ...     ends.append(float(broken.update_noise_outside_learning_rate(torch.zeros(1), **rows, **rates)[0]))
+    >>> round(ends[1] - ends[0], 4)
+    10.0
+    >>> [round(mechanisms.gaussian_epsilon(sigma=4.0 / move, delta=1e-5), 4) for move in (10.0, 1.0)]
+    [13.2067, 0.9263]
     """
     check_update(parameters, gradients, sigma, clip_norm, learning_rate, expected_batch)
     norms = gradients.norm(dim=-1, keepdim=True)

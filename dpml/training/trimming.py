@@ -194,7 +194,17 @@ def upside_down_trim(trim: Count, *, passed: bool | Tensor, change: int, most: i
         decrease F by the same amount."
     Implemented: so here; `next_trim` is the rule of Algorithm 2 and Remark 5.3, which is the opposite.
 
-    Counterexample: `tests/training/test_trimming.py::test_one_rule_for_trim_settles_and_the_other_runs_away`.
+    Counterexample: ten tests that 40 long gradients pass only if F is above 60: both rules, from F = 50.
+
+    >>> from dpml.training import trimming
+    >>> for rule in (trimming.next_trim, trimming.upside_down_trim):
+    ...     trim, seen = 50, []
+    ...     for _ in range(10):
+    ...         trim = rule(trim, passed=trim > 60, change=8, most=100)
+    ...         seen.append(trim)
+    ...     print(seen)
+    [58, 66, 58, 66, 58, 66, 58, 66, 58, 66]
+    [42, 34, 26, 18, 10, 2, 0, 0, 0, 0]
     """
     moved: Count = _within(trim - change + 2 * change * passed, most)
     return moved

@@ -77,16 +77,18 @@ def test_the_forms_of_a_docstring_are_read() -> None:
     ]
 
 
+FOUR = "Source: s\n\nPrinted: x\nImplemented: y\n\nCounterexample: at 1."
+EXAMPLE = ">>> 1 + 1\n2"
+
+
 @pytest.mark.parametrize(
-    "text", ["Printed: x", "Source: s\n\nPrinted: x\n\nPrinted: y", "Printed: x\n\nImplemented: y"]
+    "text", ["Printed: x", "Source: s\n\nPrinted: x\n\nPrinted: y", "Printed: x\n\nImplemented: y", FOUR]
 )
-def test_a_difference_needs_its_four_paragraphs(text: str) -> None:
-    with pytest.raises(
-        ValueError, match=r"^m: wanted the paragraphs Source, Printed, Implemented, Counterexample, got"
-    ):
+def test_a_difference_needs_its_four_paragraphs_and_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^m: wanted Source, .*, Counterexample with an example, got"):
         list(api.differences_of("m", text))
-    four = "Source: s\n\nPrinted: x\nImplemented: y\n\nCounterexample: `t.py::test_x`."
-    assert list(api.differences_of("m", f"{four}\n\nSource: of another")) == [("m", "s", "x", "y", "`t.py::test_x`.")]
+    found = list(api.differences_of("m", f"{FOUR}\n\n{EXAMPLE}\n\nSource: of another"))
+    assert found == [("m", "s", "x", "y", f"at 1.\n\n{EXAMPLE}")]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,17 @@ def sound_sensitivity(*, dimension: int, beta: int, low: float = -1.0) -> float:
     Implemented: $3 d \beta$ on $[-1, 1]^d$ and $d \beta$ on $[0, 1]^d$, for the coefficients that Lemma 2 names. At
     d = 64, beta = 32 that is 6,144.
 
-    Counterexample: `tests/certified/test_budget.py::test_coefficients_exceed_the_printed_sensitivity`.
+    Counterexample: two inputs near a corner of the cube, and weights that turn every hidden unit between them.
+
+    >>> import numpy as np
+    >>> from dpml.certified.stobatch import budget
+    >>> theta = np.zeros((64, 32))
+    >>> theta[0], theta[1] = 4e12, -4e12
+    >>> one, other = -np.ones(64), -np.ones(64)
+    >>> one[0], other[1] = one[0] + 1e-12, other[1] + 1e-12
+    >>> ends = [np.outer(0.5 - x, np.clip(theta.T @ x, -1, 1)) for x in (one, other)]
+    >>> int(budget.printed_sensitivity(dimension=64, beta=32)), int(np.round(abs(ends[0] - ends[1]).sum()))
+    (2176, 6144)
     """
     dimension, beta = _count("dimension", dimension), _count("beta", beta)
     low = arguments.real("low", low, high=0.0)
@@ -236,7 +246,14 @@ def sound_epsilon(*, m: int, epsilon_1: float, beta: int) -> float:
     Implemented: $2d\,\epsilon_1/\gamma_x$, since two points of $[-1, 1]^d$ are up to 2d apart, and only where each
     example has noise of its own. At the same values that is 2.0588.
 
-    Counterexample: `tests/certified/test_budget.py::test_two_corners_show_the_sound_epsilon`.
+    Counterexample: the printed epsilon, and the loss between two opposite corners of the cube.
+
+    >>> from dpml.certified.stobatch import budget
+    >>> size = {"dimension": 64, "beta": 32, "m": 350}
+    >>> round(0.1 / budget.gamma_x(**size), 4)
+    0.0161
+    >>> round(64 * 2 / budget.input_scale(**size, epsilon_1=0.1), 4)
+    2.0588
     """
     m, beta = _count("m", m), _count("beta", beta)
     epsilon_1 = arguments.real("epsilon_1", epsilon_1, 0.0, low_open=True)
@@ -351,7 +368,13 @@ def sound_hidden_sensitivity(theta: ArrayLike, *, mu: float) -> float:
     Implemented: the sum of all $|\theta_{jl}|$, times mu. For the same weights that is 4, and the perturbation of four
     ones moves h by 4.
 
-    Counterexample: `tests/certified/test_budget.py::test_a_perturbation_moves_the_hidden_units_farther_than_printed`.
+    Counterexample: four weights of 1: the printed value, and how far the perturbation of four ones moves h.
+
+    >>> import numpy as np
+    >>> from dpml.certified.stobatch import budget
+    >>> theta = np.ones((4, 1))
+    >>> budget.printed_hidden_sensitivity(theta), float((theta.T @ np.ones(4))[0])
+    (1.0, 4.0)
     """
     weights = np.abs(arguments.array("theta", theta, ndim=2, min_size=1))
     mu = arguments.real("mu", mu, 0.0, low_open=True)
@@ -391,7 +414,15 @@ def sound_size(*, kappa: ArrayLike, phi: ArrayLike) -> NDArray[np.float64]:
     Implemented: the harmonic rule, from $\epsilon_r/\kappa$ and $\epsilon_r/\varphi$. In the same example it certifies
     1.472 b.
 
-    Counterexample: `tests/certified/test_budget.py::test_the_printed_size_is_broken_and_the_harmonic_one_holds`.
+    Counterexample: in units of b: as printed, where the label changes, and as implemented.
+
+    >>> from dpml.certified import pixeldp, smoothing
+    >>> from dpml.certified.stobatch import budget
+    >>> kappa = pixeldp.largest_epsilon(0.95**2, upper=0.05**2, delta=0.0)
+    >>> sizes = [size(kappa=kappa, phi=kappa) for size in (budget.printed_size, budget.sound_size)]
+    >>> changes = smoothing.laplace_radius(0.95, upper=0.05, scale=1.0)
+    >>> [round(float(size), 3) for size in (sizes[0], changes, sizes[1])]
+    [5.889, 2.303, 1.472]
     """
     first, second = _sizes(kappa, phi)
     small, large = np.minimum(first, second), np.maximum(first, second)
@@ -416,7 +447,11 @@ def absolute_size(units: ArrayLike, *, mu: float) -> NDArray[np.float64]:
     Implemented: mu times the units is compared with $\mu_a$. 0.3 units of mu = 0.2 are a perturbation of 0.06, which is
     below 0.2.
 
-    Counterexample: `tests/certified/test_budget.py::test_units_compared_with_the_attack_size_are_broken`.
+    Counterexample: 0.3 units are more than the attack size 0.2; the perturbation that they stand for is not.
+
+    >>> from dpml.certified.stobatch import budget
+    >>> round(float(budget.absolute_size(0.3, mu=0.2)), 9)
+    0.06
     """
     values = arguments.array("units", units, low=0.0)
     mu = arguments.real("mu", mu, 0.0, low_open=True)

@@ -73,7 +73,17 @@ def taylor_loss(scores: Tensor, y: Tensor) -> Tensor:
     Implemented: $\max(z, 0) - |z|/2 = z/2$ in place of $z - |z|/2$ (the two differ by $\min(z, 0)$), and the constant
     $\log 2$. At $z = -1$, $y = 0$ that is 0.318, where $\log(1 + e^{-1})$ is 0.313.
 
-    Counterexample: `tests/certified/test_stobatch.py::test_the_taylor_loss_as_printed_is_negative`.
+    Counterexample: both forms at z = -1, y = 0, and the logistic loss.
+
+    >>> import math
+    >>> import torch
+    >>> from dpml.certified.stobatch import objective
+    >>> z, y = -1.0, 0.0
+    >>> z - z * y - abs(z) / 2 + z * z / 8
+    -1.375
+    >>> two = objective.taylor_loss(torch.tensor([[z, 0.0]]), torch.tensor([1]))
+    >>> round(float(two) - math.log(2), 3), round(math.log1p(math.exp(z)), 3)
+    (0.318, 0.313)
     """
     classes = scores.shape[1]
     per_class = 0.5 * scores + scores.square() / 8.0

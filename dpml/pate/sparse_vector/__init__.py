@@ -173,7 +173,14 @@ def m_svec(
         failure number Q, since Q + 1 failures cost Q + 1 runs (by advanced composition epsilon 0.729 for 0.511 at
         Q = 1); the list of all values; half of delta for the composition and half for unstable queries that pass.
 
-    Counterexample: `tests/pate/test_sparse_vector.py::test_one_failure_too_many`.
+    Counterexample: one run of failures and two, where one is paid for.
+
+    >>> from dpml.accounting import composition
+    >>> from dpml.pate.sparse_vector import privacy
+    >>> noise = privacy.m_svec_noise_classic(epsilon=1.0, delta=1e-5, cutoff=1, queries=1)
+    >>> one = {"epsilon": 2 / noise.scale, "delta": 0.0, "delta_prime": 5e-6}
+    >>> [round(composition.advanced(k=runs, **one).epsilon, 3) for runs in (1, 2)]
+    [0.511, 0.729]
     """
     numbers = arguments.whole_numbers("distances", distances, ndim=1, min_size=1, high=math.inf)
     arguments.records("labels", labels, len(numbers))

@@ -39,7 +39,13 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     Implemented: as the bullet reads alone; right is the algorithm, `sparse_vector.above_threshold`, with
         Lap(2/epsilon) on the threshold.
 
-    Counterexample: `tests/pate/test_sparse_vector.py::test_without_threshold_noise_every_query_costs`.
+    Counterexample: the loss of 100 answers below, at epsilon = 1: each query costs epsilon/4.
+
+    >>> from dpml.pate.sparse_vector import outcomes
+    >>> ask = {"above": [0] * 100, "threshold": 0.0, "threshold_scale": 0.0, "query_scale": 4.0}
+    >>> d, d_prime = (outcomes.outcome_log_probability([x] * 100, **ask) for x in (0.0, 1.0))
+    >>> round(d - d_prime, 9)
+    25.0
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
     return list(_bits(values, threshold, 0.0, 4.0 / epsilon, 1, rng))
@@ -82,7 +88,15 @@ def printed_sparse(
     Printed: noise Lap(sqrt(32 Q log(1/delta)) epsilon).
     Implemented: so here; right is `sparse_vector.sparse`, where a smaller epsilon means more noise.
 
-    Counterexample: `tests/pate/test_sparse_vector.py::test_the_printed_scale_of_sparse_is_not_private`.
+    Counterexample: delta at epsilon = 0.1, where 1e-5 is said, for one query of answer 0 or -1.
+
+    >>> import math
+    >>> from dpml.pate.sparse_vector import outcomes
+    >>> b = math.sqrt(32 * math.log(1e5)) * 0.1
+    >>> ask = {"above": [1], "threshold": 0.0, "threshold_scale": b / 2, "query_scale": b}
+    >>> p, q = (math.exp(outcomes.outcome_log_probability([x], **ask)) for x in (0.0, -1.0))
+    >>> round(p - math.exp(0.1) * q, 6)
+    0.127379
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
     cutoff = arguments.integer("cutoff", cutoff, 1, 10**6)

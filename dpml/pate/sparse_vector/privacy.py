@@ -79,7 +79,14 @@ def sparse_scale_classic(*, epsilon: float, delta: float, cutoff: int) -> float:
         epsilon = 0.1, Q = 1, delta = 1e-5 the printed scale is 1.92 where 191.9 stands in the literature, and one query
         has a delta of 0.127.
 
-    Counterexample: `tests/pate/test_sparse_vector.py::test_the_printed_scale_of_sparse_is_not_private`.
+    Counterexample: both scales at epsilon = 0.1 and Q = 1.
+
+    >>> import math
+    >>> from dpml.pate.sparse_vector import privacy
+    >>> round(math.sqrt(32 * math.log(1e5)) * 0.1, 2)
+    1.92
+    >>> round(privacy.sparse_scale_classic(epsilon=0.1, delta=1e-5, cutoff=1), 1)
+    191.9
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff)
     scale = 2.0 * cutoff / epsilon if delta == 0.0 else math.sqrt(-32.0 * cutoff * math.log(delta)) / epsilon
@@ -126,7 +133,15 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
     Implemented: divided by epsilon, and log(2/delta), since half of delta is for the composition. At epsilon = 0.1,
         Q = 1, delta = 1e-5 that is 197.6 for 1.92; with 1.92 a single query has a delta of 0.042.
 
-    Counterexample: `tests/pate/test_sparse_vector.py::test_m_svec_with_the_printed_scale`.
+    Counterexample: delta at epsilon = 0.1 of one query at distance 45 or 46, with the printed scale.
+
+    >>> import math
+    >>> from dpml.pate.sparse_vector import outcomes
+    >>> scale, threshold = math.sqrt(32 * math.log(1e5)) * 0.1, 46.857
+    >>> ask = {"above": [1], "threshold": threshold, "threshold_scale": scale, "query_scale": 2 * scale}
+    >>> p, q = (math.exp(outcomes.outcome_log_probability([d], **ask)) for d in (46.0, 45.0))
+    >>> round(p - math.exp(0.1) * q, 4)
+    0.0424
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff, delta_open=True)
     queries = arguments.integer("queries", queries, cutoff, 10**9)
