@@ -31,3 +31,9 @@ def test_the_record_is_of_these_rows():
     seen = [line for line in record["rows"] if not line["broken"] and line["at_least"] > 0.0]
     assert len(seen) >= 0.75 * sum(not line["broken"] for line in record["rows"]), "most audits are not blind"
     assert "--preset thorough" in record["command"] and record["alarm"] == pytest.approx(ledger.ALARM)
+
+
+def test_one_run_with_a_thousand_canaries_shows_0_3_of_epsilon_4():
+    """On the shipped images. The seed is fixed; of 40 seeds 27 show as much (median 1.46)."""
+    assert 0.3 * 4.0 < ledger.one_run(4.0, seed=0) <= 4.0
+    assert [line["claimed"] for line in data.recorded("ledger")["one_run"]] == [1.0, 4.0]

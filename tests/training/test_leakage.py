@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 from torch.nn import functional
 
-from dpml import data, mechanisms
+from dpml import mechanisms
 from dpml.audit import samples
 from dpml.training import dp_sgd, leakage, mechanism, models, sgd
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
@@ -81,35 +81,6 @@ def test_the_model_is_not_changed_and_the_run_is_accounted():
     assert torch.equal(flat(model), before) and not torch.equal(flat(found.run.model), before)
     assert found.run.guarantee == how["mechanism"].guarantee(sampling=how["sampling"], n=20, steps=3, delta=1e-5)
     assert found.evidence.canaries == len(places) == 12 and found.evidence.guesses == 4
-
-
-def test_one_run_with_a_thousand_canaries_shows_0_3_of_epsilon_4():
-    """On the shipped images; what holds is 4. The seed is fixed; of 40 seeds 27 show as much (median 1.46)."""
-    images = data.fashion_mnist_subset()
-    x, y = models.to_tensors(images.train_images), models.to_labels(images.train_labels)
-    model, places = switched_off(hidden=16)
-    sampling = Poisson(q=0.5, expected_batch=5000.0)
-    sigma = dp_sgd(sigma=1.0, clip_norm=1.0).noise_multiplier(
-        sampling=sampling, n=10_000, steps=30, epsilon=4.0, delta=1e-5
-    )
-    found = leakage.dirac_audit(
-        model,
-        cross_entropy,
-        x,
-        y,
-        mechanism=dp_sgd(sigma=sigma, clip_norm=1.0),
-        sampling=sampling,
-        steps=30,
-        learning_rate=2.0,
-        delta=1e-5,
-        places=places[:1000],
-        clip_norm=1.0,
-        guesses=100,
-        confidence=0.95,
-        generator=seeded(0),
-    )
-    assert found.run.guarantee.epsilon == pytest.approx(4.0, abs=1e-3)
-    assert 0.3 * 4.0 < found.evidence.epsilon_at_least <= 4.0
 
 
 def test_forgotten_noise_is_caught_and_the_right_noise_is_not():
