@@ -18,8 +18,8 @@ def cell_03(says):
     assert 9.9 < (1 - (1 - laplace) ** 10) / laplace < 10  # tenfold, almost
 
 
-def cell_28(by_small_step, by_torch, by_hand):
-    assert by_small_step == pytest.approx(by_hand, abs=1e-9) and by_torch == pytest.approx(by_hand, abs=1e-12)
+def cell_28(by_small_step, by_torch, gradient):
+    assert by_small_step == pytest.approx(gradient, abs=1e-9) and by_torch == pytest.approx(gradient, abs=1e-12)
 
 
 def cell_31(moved, people, mean_without_first):

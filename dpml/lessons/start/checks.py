@@ -1,16 +1,10 @@
-r"""Checks of the self-check of chapter 00, Before we start.
-
-The chapter leaves a blank, `ratio = ...`, above each check. An untouched blank is not a mistake there: the page
-must run from top to bottom. So these checks answer three dots with one line that says what to do, and raise
-`NotYet` only for an answer that is wrong.
-"""
+"""Checks of the self-check of chapter 00, Before we start."""
 
 from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,20 +16,6 @@ from dpml.mechanisms import laplace_density
 Mistake = checks.Mistake
 
 
-def _in_the_chapter(check: Callable[[Any], None]) -> Callable[[Any], None]:
-    @wraps(check)
-    def answered(answer: Any) -> None:
-        try:
-            check(answer)
-        except checks.NotYet as verdict:
-            if "is not written yet" not in str(verdict):
-                raise
-            print("Your turn: replace the three dots and run the cell.")
-
-    return answered
-
-
-@_in_the_chapter
 def check_ratio(answer: Any) -> None:
     """The ratio of two Laplace densities of scale 0.5, centred at 0 and at 1, at the point -0.5."""
     here, there = (float(laplace_density(-0.5, center=c, scale=0.5)) for c in (0.0, 1.0))
@@ -53,7 +33,6 @@ def check_ratio(answer: Any) -> None:
     )
 
 
-@_in_the_chapter
 def check_tail(answer: Any) -> None:
     """The probability that Laplace noise of scale 2 is at least 3."""
 
@@ -77,7 +56,6 @@ def check_tail(answer: Any) -> None:
     )
 
 
-@_in_the_chapter
 def check_width(answer: Any) -> None:
     """The width that holds all of ten Laplace noises of scale 1, with probability 0.95 by the union bound."""
     checks.number(
@@ -100,7 +78,6 @@ def check_width(answer: Any) -> None:
     )
 
 
-@_in_the_chapter
 def check_jensen_gap(answer: Any) -> None:
     """E[exp X] - exp(E[X]) of a random variable with finitely many values."""
 
@@ -130,7 +107,6 @@ def check_jensen_gap(answer: Any) -> None:
     )
 
 
-@_in_the_chapter
 def check_gradient(answer: Any) -> None:
     """The derivative in w of log(1 + exp(-w x)) at w = 0.5, x = 2."""
     # The complex step: no subtraction, hence exact to rounding, and no formula to give away.
@@ -152,7 +128,6 @@ def check_gradient(answer: Any) -> None:
     )
 
 
-@_in_the_chapter
 def check_normalise(answer: Any) -> None:
     """Every row of a matrix divided by its Euclidean length."""
 
@@ -191,7 +166,6 @@ def check_normalise(answer: Any) -> None:
     )
 
 
-@_in_the_chapter
 def check_draws(answer: Any) -> None:
     """Which of three draws from generators with one seed are equal."""
     checks.choice(
@@ -206,7 +180,6 @@ def check_draws(answer: Any) -> None:
     )
 
 
-@_in_the_chapter
 def check_influence(answer: Any) -> None:
     """How far the gradient of a mean loss over 100 examples moves when one example's gradient moves by 50."""
     n, change = 100, 50.0
@@ -225,7 +198,6 @@ def check_influence(answer: Any) -> None:
     )
 
 
-@_in_the_chapter
 def check_meaning(answer: Any) -> None:
     """What is known of a true epsilon with a guarantee of at most 2 and a measurement of at least 0.8."""
     options: Sequence[str] = ["it is 2", "it is 0.8", "it is between 0.8 and 2", "it is about 1.4"]
