@@ -64,7 +64,7 @@ def epsilon_lower_bound_from_losses(
     delta = arguments.probability("delta", delta)
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     rng = arguments.generator("rng", rng)
-    alarm = 1.0 - confidence
+    alarm = min(1.0 - confidence, 1.0 - 2.0**-53)  # below 1 for the smallest confidence, too
     values = rng.permutation(values)
     some = max(1, values.size // 4)
     first, second = np.sort(values[:some]), values[some:]

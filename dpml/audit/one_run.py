@@ -26,7 +26,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betainc
+from scipy.special import betaincc
 
 from dpml import arguments
 
@@ -70,7 +70,7 @@ def _probability(correct: int, guesses: int, canaries: int, epsilon: float, delt
     fewer = np.arange(correct, max(0, correct - canaries) - 1, -1.0)  # v, v - 1, ..., down to 0 or v - m
     some = np.maximum(fewer, 1.0)
     wrong = 1.0 / (1.0 + math.exp(epsilon))
-    reached = np.where(fewer > 0.0, 1.0 - betainc(guesses - some + 1.0, some, wrong), 1.0)
+    reached = np.where(fewer > 0.0, betaincc(guesses - some + 1.0, some, wrong), 1.0)
     if delta == 0.0 or correct == 0:
         return float(reached[0])
     rate = float(np.max((reached[1:] - reached[0]) / np.arange(1.0, reached.size)))
@@ -107,7 +107,8 @@ def right_guesses(scores: object, *, included: object, guesses: int) -> int:
     """Return how many of the surest guesses are right: a high score says that a canary was in the data.
 
     Half of the guesses (rounded up) go to the highest scores and say "in", the others to the lowest and say "out". Of
-    equal scores the first in the array counts as lower.
+    equal scores the first in the array counts as lower: the order of the canaries must not depend on the coins, or
+    scores that tell nothing would seem to tell everything.
 
     Raises:
         ValueError: if scores is not a one-dimensional array of finite numbers, included not as many zeros and ones, or

@@ -105,7 +105,7 @@ def discrete_laplace_delta(*, scale: float, epsilon: float) -> float:
     scale = arguments.real("scale", scale, _SMALLEST, _LARGEST)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     gap = (Fraction(epsilon) * Fraction(scale) - 1) / Fraction(scale)
-    return max(0.0, -math.expm1(max(-1e9, float(gap))) / (1.0 + math.exp(-1.0 / scale)))
+    return max(0.0, -math.expm1(min(0.0, max(-1e9, float(gap)))) / (1.0 + math.exp(-1.0 / scale)))
 
 
 @np.errstate(under="ignore")

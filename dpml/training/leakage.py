@@ -178,7 +178,7 @@ def dirac_audit(
     Raises:
         ValueError: if sampling is `FixedSize` or has no `expected_batch`, places are not different numbers of trained
             parameters, guesses not an integer in [0, canaries], confidence not in (0, 1), learning_rate not in
-            (0, inf); otherwise as `dpml.training.loop.train`.
+            [1e-16, 1e16]; otherwise as `dpml.training.loop.train`.
 
     Source: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, Algorithm 1.
     """
@@ -188,7 +188,7 @@ def dirac_audit(
     places = _numbers("places", places, numbers)
     guesses = arguments.integer("guesses", guesses, 0, len(places))
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-    learning_rate = arguments.real("learning_rate", learning_rate, 0.0, low_open=True)
+    learning_rate = arguments.real("learning_rate", learning_rate, 1e-16, 1e16)
     _checks.examples(x, y)
     included = torch.rand(len(places), generator=cpu_generator(generator)) < 0.5
     put, n = int(included.sum()), len(x)
@@ -299,11 +299,13 @@ def shadow_runs(
     mechanism, sampling, steps, optimizer, delta.
 
     Raises:
-        ValueError: as `dpml.training.stacked.train`, and if some network got no record.
+        ValueError: as `dpml.training.stacked.train`, and if generators is no list, or some network got no record.
 
     Source: Carlini et al., "Membership inference attacks from first principles", IEEE S&P 2022, Algorithm 1.
     """
     _checks.examples(x, y)
+    if not isinstance(generators, list | tuple) or not generators:
+        raise ValueError(f"generators must be a list of torch.Generator, one for each network, got {generators!r:.60}")
     included = torch.stack([torch.rand(len(x), generator=cpu_generator(one)) < 0.5 for one in generators])
     if not bool(included.any(1).all()):
         raise ValueError(f"x must have records for every one of the {len(included)} networks, got {len(x)} in all")
@@ -320,7 +322,8 @@ def true_class_margins(outputs: Tensor, y: Tensor) -> Tensor:
     cross-entropy loss is log(1 + e^-margin), so a threshold on the one is a threshold on the other.
 
     Raises:
-        ValueError: if outputs is not a finite floating tensor of two classes at least, or y not as many labels.
+        ValueError: if outputs is not a finite floating tensor of two classes at least, y not as many labels, or a
+            margin is beyond the floats of that type.
 
     Source: Carlini et al., "Membership inference attacks from first principles", IEEE S&P 2022, section 5.
     """
@@ -330,7 +333,10 @@ def true_class_margins(outputs: Tensor, y: Tensor) -> Tensor:
         raise ValueError("outputs must be finite, got an element that is not")
     _labels(y, outputs)
     at = y.expand(outputs.shape[:-1])[..., None]
-    return (outputs.gather(-1, at) - outputs.scatter(-1, at, -math.inf).logsumexp(-1, keepdim=True)).squeeze(-1)
+    margins = (outputs.gather(-1, at) - outputs.scatter(-1, at, -math.inf).logsumexp(-1, keepdim=True)).squeeze(-1)
+    if not bool(margins.isfinite().all()):
+        raise ValueError(f"outputs must differ by at most the largest {outputs.dtype}, got more")
+    return margins
 
 
 def likelihood_ratios(margins: Tensor, *, included: Tensor, target: int) -> Tensor:
@@ -342,15 +348,15 @@ def likelihood_ratios(margins: Tensor, *, included: Tensor, target: int) -> Tens
 
     Raises:
         ValueError: if margins is not a finite floating tensor of at least four networks, included not booleans of its
-            shape, target not an integer in [0, K), or all margins of an example are the same.
+            shape, target not an integer in [0, K), all margins of an example the same, or some beyond +-1e150.
 
     Source: Carlini et al., "Membership inference attacks from first principles", IEEE S&P 2022, Algorithm 1, with one
     variance.
     """
     if not isinstance(margins, Tensor) or not margins.is_floating_point() or margins.dim() != 2 or len(margins) < 4:
         raise ValueError(f"margins must be a floating tensor [K >= 4, n], got {type(margins).__name__}")
-    if not bool(margins.isfinite().all()):
-        raise ValueError("margins must be finite, got an element that is not")
+    if not bool((margins.abs() <= 1e150).all()):
+        raise ValueError("margins must be in [-1e150, 1e150], got an element that is not")
     if not isinstance(included, Tensor) or included.dtype != torch.bool or included.shape != margins.shape:
         raise ValueError(
             f"included must be booleans [{len(margins)}, {margins.shape[1]}], got {type(included).__name__}"
@@ -379,7 +385,8 @@ def input_from_gradient(weight: Tensor, *, bias: Tensor) -> Tensor:
     batch it gives a mixture of the inputs.
 
     Raises:
-        ValueError: if weight is not a finite floating tensor [out, in], bias not one [out], or bias is 0.
+        ValueError: if weight is not a finite floating tensor [out, in], bias not one [out] of the same type, bias is 0,
+            or the input is beyond the floats of that type.
 
     Source: Phong et al., "Privacy-preserving deep learning via additively homomorphic encryption", IEEE TIFS 13 (2018),
     section 3.
@@ -388,10 +395,13 @@ def input_from_gradient(weight: Tensor, *, bias: Tensor) -> Tensor:
         good = isinstance(value, Tensor) and value.is_floating_point() and value.dim() == dims
         if not good or not bool(value.isfinite().all()):
             raise ValueError(f"{name} must be a finite floating tensor of {dims} dimensions, got {repr(value)[:60]}")
-    if len(bias) != len(weight) or not bool((bias != 0).any()):
-        raise ValueError(f"bias must be {len(weight)} numbers, one of them not 0, got {repr(bias)[:60]}")
-    unit = bias / bias.norm()
-    found: Tensor = (unit @ weight) / bias.norm()
+    if bias.dtype != weight.dtype or len(bias) != len(weight) or not bool((bias != 0).any()):
+        raise ValueError(f"bias must be {len(weight)} numbers as in weight, one of them not 0, got {repr(bias)[:60]}")
+    largest = bias.abs().max()  # gradients may be too small to be squared
+    unit = bias / largest
+    found: Tensor = (unit / unit.square().sum()) @ (weight / largest)
+    if not bool(found.isfinite().all()):
+        raise ValueError(f"weight must be at most the largest {weight.dtype} times bias, got {repr(weight)[:60]}")
     return found
 
 

@@ -46,6 +46,8 @@ def test_a_test_that_is_no_better_than_a_coin_shows_nothing():
     found = gaussian_scores.gaussian_lower_bound_from_scores(same, scores_neighbour=same, **common)
     assert (found.mu_at_least, found.epsilon_at_least) == pytest.approx((0.0, 0.0), abs=0)
     assert known_losses.epsilon_lower_bound_from_losses(-np.ones(40), **common).epsilon_at_least == pytest.approx(0.0)
+    anything = {**common, "confidence": 1e-300}  # 1 - confidence is 1
+    assert known_losses.epsilon_lower_bound_from_losses(np.ones(40), **anything).epsilon_at_least <= 1.0
 
 
 def test_laplace_losses_prove_all_of_epsilon():
@@ -69,6 +71,14 @@ def test_without_delta_it_is_the_tail_of_a_binomial_law(epsilon, guesses):
     for correct in range(guesses + 1):
         found = one_run.one_run_probability(correct=correct, guesses=guesses, canaries=50, epsilon=epsilon, delta=0.0)
         assert found == pytest.approx(law.sf(correct - 1), rel=1e-10)
+
+
+@pytest.mark.parametrize("alarm", [1e-6, 2.0**-40, 2.0**-52])
+def test_small_alarms_are_kept_to_the_digit(alarm):
+    """All of 100 guesses right refute what has p^100 below the alarm; 1 - (1 - p^100) would lose its digits there."""
+    found = one_run.one_run_lower_bound(correct=100, guesses=100, canaries=100, delta=0.0, confidence=1 - alarm)
+    p = alarm ** (1 / 100)
+    assert found.epsilon_at_least == pytest.approx(math.log(p / (1 - p)), rel=1e-7)
 
 
 def test_delta_is_paid_as_the_theorem_says():

@@ -75,7 +75,7 @@ def test_wide_discrete_noise_is_gaussian_noise():
 def test_laplace_delta_against_the_definition(scale):
     with mp.workdps(30):
         r = mp.exp(-1 / mp.mpf(scale))
-        for epsilon in (0.0, 0.3 / scale, 0.999 / scale, 1.0 / scale, 2.0 / scale):
+        for epsilon in (0.0, 0.3 / scale, 0.999 / scale, 1.0 / scale, 2.0 / scale, 1e308):
             # the outputs y <= 0 have loss 1/b, all others -1/b
             exact = max(mp.mpf(0), (1 - mp.exp(epsilon) * r) / (1 + r))
             found = discrete_noise.discrete_laplace_delta(scale=scale, epsilon=epsilon)

@@ -255,6 +255,13 @@ def test_an_input_is_read_off_the_gradient_clipped_or_not():
         assert torch.allclose(leakage.input_from_gradient(weight, bias=bias), x[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("size", [1e-40, 1e-30, 1.0, 1e37])
+def test_an_input_is_read_off_a_gradient_of_any_size(size):
+    """Of a network that is sure of its example the gradients are too small for their squares."""
+    b, a = torch.tensor([-1.0, 0.0, 0.5]) * size, torch.tensor([2.0, -4.0])
+    assert torch.allclose(leakage.input_from_gradient(torch.outer(b, a), bias=b), a, rtol=1e-4)
+
+
 def test_noise_hides_the_input_as_much_as_it_should():
     """With noise on the weights alone the error of each pixel is normal of deviation s/|bias|."""
     x, y = helpers.data(1, inputs=2000, dtype=torch.float64)
@@ -305,6 +312,7 @@ COINS = torch.tensor([[True, False, True]] * 2 + [[False, True, False]] * 2)
         (lambda: leakage.true_class_margins([1.0], TWO), "outputs"),
         (lambda: leakage.true_class_margins(torch.ones(2, 1), TWO), "outputs"),
         (lambda: leakage.true_class_margins(torch.full((2, 3), math.nan), TWO), "outputs"),
+        (lambda: leakage.true_class_margins(torch.tensor([[3e38, -3e38]]), TWO[:1]), "outputs"),
         (lambda: leakage.true_class_margins(torch.ones(2, 3), TWO.double()), "y"),
         (lambda: leakage.true_class_margins(torch.ones(2, 3), TWO + 2), "y"),
         (lambda: leakage.likelihood_ratios(SOME[:3], included=COINS[:3], target=0), "margins"),
@@ -314,7 +322,12 @@ COINS = torch.tensor([[True, False, True]] * 2 + [[False, True, False]] * 2)
         (lambda: leakage.likelihood_ratios(SOME, included=COINS, target=4), "target"),
         (lambda: leakage.input_from_gradient(SOME[0], bias=SOME[0]), "weight"),
         (lambda: leakage.input_from_gradient(SOME, bias=SOME[0]), "bias"),
+        (lambda: leakage.likelihood_ratios(SOME.double() * 1e300, included=COINS, target=0), "margins"),
         (lambda: leakage.input_from_gradient(SOME, bias=torch.zeros(4)), "bias"),
+        (lambda: leakage.input_from_gradient(SOME, bias=torch.ones(4).double()), "bias"),
+        (lambda: leakage.input_from_gradient(SOME * 1e30, bias=torch.full((4,), 1e-30)), "weight"),
+        (lambda: audit(1.0, learning_rate=1e300), "learning_rate"),
+        (lambda: leakage.shadow_runs(None, cross_entropy, SOME, TWO.repeat(2), generators=[]), "generators"),
         (lambda: shadows(SOME[:1, :].repeat(1, 2), TWO[:1], models_=6), "x"),
     ],
 )

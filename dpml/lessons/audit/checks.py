@@ -246,6 +246,8 @@ def check_read_input(answer: Any) -> None:
         for outputs in (3, 2, 5, 4):
             g, a = rng.normal(size=outputs), rng.normal(size=6)
             g[0] = 0.0
+            if outputs > 2:  # as in the last layer of a network under cross-entropy
+                g[-1] -= g.sum()
             yield {"weight": np.outer(g, a), "bias": g}
 
     def quietly(f: Callable[[Array, Array], Any]) -> Callable[..., Any]:
@@ -265,6 +267,10 @@ def check_read_input(answer: Any) -> None:
             Mistake(quietly(lambda w, b: w[-1]), "a row is the input times the gradient of the bias: divide by it."),
             Mistake(quietly(lambda w, b: w.mean(axis=0)), "averaging the rows keeps the factors: divide by them."),
             Mistake(quietly(lambda w, b: b @ w), "divide by the sum of the squares of the bias gradient."),
+            Mistake(
+                quietly(lambda w, b: w.sum(axis=0) / b.sum()),
+                "the entries of the bias gradient may cancel: behind a softmax they sum to 0. Take one row.",
+            ),
         ],
         hint="Row j is b[j] times the input. Where b[j] is 0 the row says nothing.",
     )
