@@ -8,7 +8,8 @@ r"""Noise on the whole numbers, drawn exactly: the discrete Laplace and the disc
 The answer is a whole number of sensitivity 1, such as a count; it holds for every neighbouring relation for which that
 is its sensitivity. Ordinary noise in floating point does not have the density that its proof assumes
 (`dpml.mechanisms.floating_point` shows an output that tells two datasets apart for certain). Here every number is an
-integer, every probability a ratio of integers, and the law is the stated one, not nearly.
+integer, every probability a ratio of integers, and the law is the stated one, not nearly, if the random bits are fair
+and nobody can predict them. NumPy's generators give fair bits that can be predicted from enough of them.
 
 Theorem. The discrete Laplace mechanism is (1/b, 0)-private, and no smaller epsilon holds with delta = 0. The least
 delta of the discrete Gaussian mechanism for one answer of sensitivity 1 is, with $Y \sim N_{\mathbb Z}(\sigma^2)$,
