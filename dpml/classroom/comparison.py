@@ -56,6 +56,8 @@ def size_hint(came: float, want: float) -> str:
         return "has the wrong sign"
     factor = max(math.fabs(came), math.fabs(want)) / min(math.fabs(came), math.fabs(want))
     if factor < 1.01:
+        if came.is_integer() and want.is_integer():
+            return "is close, but not equal: see how you count, and how you round"
         return "is close, but not close enough: give the exact expression or more digits instead of a rounded number"
     size = "too large" if math.fabs(came) > math.fabs(want) else "too small"
     direction = f"is {size}" if want > 0 else f"is {size} in absolute value"

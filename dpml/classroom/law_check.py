@@ -42,6 +42,7 @@ _JOINT = 100  # so many combinations of labels are counted as one
 _FACTORS = (0.25, 0.4, 0.6, 0.75, 0.85, 1.25, 1.5, 2.0, 4.0)  # of the noise: what is tested against
 _ROUGH = tuple(2.0 ** (0.75 * k) for k in range(-5, 6))  # and what is tried for a diagnosis
 _SEED = 20_250_117
+_NOT_PRIVATE = "is not private enough"
 
 
 class _Seen(NamedTuple):
@@ -105,7 +106,9 @@ def law(
             mine += draw(f, setting, form=here, runs=enough - len(mine), rng=rng, name=name)
         seen = [_seen(*one, within=within) for one in zip(given, outputs, right, known, strict=True)]
         if all(_refuted(seen, one, mistakes) for one in (law, *also)) and (look == 1 or _clear(seen, mistakes)):
-            raise NotYet(f"{name} {_finding(seen, law, neighbours)} {_diagnosis(seen, law, mistakes)}".rstrip())
+            finding = _finding(seen, law, neighbours)
+            private = not finding.startswith(_NOT_PRIVATE)
+            raise NotYet(f"{name} {finding} {_diagnosis(seen, law, mistakes, private=private)}".rstrip())
     passed(
         name,
         f"{sum(map(len, outputs))} outputs at {len(given)} settings follow the law that was asked for "
@@ -269,7 +272,7 @@ def _finding(seen: list[_Seen], law: Laws, neighbours: Iterable[tuple[int, int]]
         if found > epsilon:
             here, there = (shown(mine.setting[first], width=26) for mine in (one, other))
             proof = f"its outputs on {here} and {there} show ε ≥ {found:.3g}"
-            return f"is not private enough: {proof}, and {epsilon:g} is allowed."
+            return f"{_NOT_PRIVATE}: {proof}, and {epsilon:g} is allowed."
     for one in filter(_constant, seen):
         return f"returned {shown(one.outputs[0])} in each of {len(one.outputs)} runs at {spoken(one.setting)}."
     return f"does not follow the law asked for: {min(_worst(one, law) for one in seen)[1]}."
@@ -291,6 +294,9 @@ def _scores(seen: _Seen, pair: tuple[Setting, Setting], law: Laws) -> NDArray[np
 def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
     """The most unlikely count at a setting: its probability, and a sentence."""
     count, share, n = seen.counts, _shares(seen, law), len(seen.outputs)
+    if len(seen.where) == 1 and isinstance(seen.where[0], tuple) and share[0, -1] == 0 < count[0, -1]:
+        odd = next(out for out in seen.outputs if out not in seen.where[0])
+        return 0.0, f"at {spoken(seen.setting)}, the outcome {shown(odd)} came, which is impossible"
     events = [(*(f"the outcome {shown(w)}" for w in where), "what is impossible") for where in seen.where]
     if not isinstance(seen.where[0], tuple):
         count, share = (cells.cumsum(axis=1)[:, :-1] for cells in (count, share))
@@ -325,14 +331,16 @@ def _clear(seen: list[_Seen], mistakes: Sequence[Mistake]) -> bool:
     return len(fits) < 2 or fits[0] - fits[1] > 7
 
 
-def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> str:
+def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake], *, private: bool) -> str:
     """The sentence of the law that fits: a registered mistake or the right law with other noise; or a general one."""
     if _likely(seen, right) and (moved := _together(seen, right)):
         return moved  # each number for itself is right, and a mistake may fit as well
     tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes if _explains(seen, m.wrong)]
     factor = _refined(seen, right, _best(seen, right, 1.0, _ROUGH)[0])
     if not 0.95 < factor < 1.05 and _explains(seen, right, factor):
-        more = "that is private, but less is enough" if factor > 1 else "check the sensitivity and the scale"
+        # More noise against a threshold that was made for less can be less private.
+        enough = "that is private, but less is enough" if private else "a threshold made for less lets too much pass"
+        more = enough if factor > 1 else "check the sensitivity and the scale"
         tried.append((right, factor, 3.0, f"Your noise is {_amount(factor)} what is needed: {more}."))
     if not any(noise == 1 for _, noise, _, _ in tried):
         # A mistake may come with noise of another size: the three that fit best are looked at more closely. One that

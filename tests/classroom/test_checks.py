@@ -140,6 +140,9 @@ def test_number_tolerances() -> None:
     verdict(checks.number, 1e-300, expected=0.0, name="delta")
     checks.number(101, expected=100.0, rel=0.01, name="count")
     verdict(checks.number, 101.5, expected=100.0, rel=0.01, name="count")
+    # More digits do not help a whole number.
+    assert "how you round" in verdict(checks.number, 301, expected=300, name="count")
+    assert "more digits" in verdict(checks.number, 300.5, expected=300, name="count")
 
 
 def test_number_names_the_mistake() -> None:

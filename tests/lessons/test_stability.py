@@ -136,7 +136,7 @@ WRONG = {
     items.check_stable_release: [
         (variant(of=lambda counts: lead(list(counts)) // 2), "Where the second label wins ties"),
         (variant(scale=0.7), "times what is needed: check"),
-        (variant(scale=2.0), "about twice what is needed"),
+        (variant(scale=2.0), "about twice what is needed: a threshold made for less lets too much pass"),
         (variant(bar=2.0), "twice as high"),
         (variant(bar=0.8), "a larger delta"),
         (variant(bar=1.1), "does not follow the law"),
