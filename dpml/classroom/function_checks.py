@@ -75,7 +75,7 @@ def function(
     found = [(case, run, problem) for case, run, problem in zip(cases, runs, problems, strict=True) if problem]
     failures = [_described(f, *each, name=name) for each in found]
     if not failures:
-        passed(name, f"agrees with its definition on {len(cases)} inputs")
+        passed(name, f"agrees with its definition on {len(cases)} input{'s' * (len(cases) > 1)}")
         return
     worst = min(failures)
     if worst.rank == 0:
