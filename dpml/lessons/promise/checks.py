@@ -165,6 +165,13 @@ def check_private_mean(answer: Any) -> None:
 
         return law
 
+    def for_each(values: Any, *, epsilon: float, noise: float = 1.0) -> laws.Law:
+        def draw(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+            noises = rng.laplace(0, noise / epsilon, size=(size, len(values)))
+            return np.asarray(_clipped_mean(values) + noises.mean(axis=1))
+
+        return laws.sampled(draw)
+
     late = "the noise is added before clipping, which cuts it off: clip, then average, then add noise."
     ordinary, wild = np.array([0.0, 0.3, 0.8, 0.5, 0.9]), np.array([-3.0, 0.5, 0.5])
     checks.law(
@@ -230,6 +237,9 @@ def check_private_mean(answer: Any) -> None:
                     _clipped_mean(values) + 1 / (len(values) * epsilon), noise
                 ),
                 "the first argument of `rng.laplace` is the location of the noise, not its size: pass `scale=`.",
+            ),
+            Mistake(
+                for_each, "each value gets noise of its own: private, but one noise on the mean is enough, and smaller."
             ),
             Mistake(early(1), late),
             Mistake(early(100), late),
