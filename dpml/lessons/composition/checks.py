@@ -171,6 +171,11 @@ def check_coin_delta(answer: Any) -> None:
         loss, chance = _coins(epsilon, k)
         return float(np.maximum(chance - chance[::-1], 0)[loss > total_epsilon + 1e-9].sum())
 
+    def one_order(*, epsilon: float, k: int, total_epsilon: float) -> float:
+        loss, chance = _coins(epsilon, k)
+        ways = np.array([math.comb(k, x) for x in range(k + 1)], dtype=float)
+        return float((chance / ways * np.maximum(1 - np.exp(total_epsilon - loss), 0)).sum())
+
     def not_cut(*, epsilon: float, k: int, total_epsilon: float) -> float:
         return -math.expm1(total_epsilon)
 
@@ -191,6 +196,7 @@ def check_coin_delta(answer: Any) -> None:
                 "x true answers are given the loss x epsilon. The k - x lies count as well, with the opposite sign.",
             ),
             Mistake(no_factor, "P' must be multiplied by e^total before it is subtracted."),
+            Mistake(one_order, "x true answers of k come in many orders, and only one of them is counted."),
             Mistake(
                 not_cut,
                 "negative terms are added up as well. Where P is below e^total P', the term is zero.",
@@ -339,7 +345,7 @@ def check_averaged_count(answer: Any) -> None:
             ),
             Mistake(
                 single(lambda k: k),
-                "the noise is for k answers but is drawn only once, so nothing averages out. One may be smaller.",
+                "the noise is for k answers but is drawn once, and nothing averages out. A single one may be smaller.",
             ),
             Mistake(average(lambda k: k**2), "k is used twice: k answers of scale b cost k/b together."),
             Mistake(
