@@ -15,7 +15,7 @@ import numpy as np
 
 from dpml import mechanisms
 from dpml.accounting import moments
-from dpml.classroom import checks, laws, verdict
+from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
 
@@ -43,6 +43,11 @@ def check_alpha_32(answer: Any) -> None:
                 moments.log_moment(31.0, q=Q, sigma=SIGMA) / 31,
                 "this is the Rényi divergence of order 32. Both the order and the factor lambda are off.",
             ),
+            Mistake(
+                32 / 31 * moments.log_moment(31.0, q=Q, sigma=SIGMA),
+                "the factor lambda is right. But the order that goes with it is lambda + 1, and this is order 32.",
+            ),
+            Mistake(33 / 32 * right, "the order is right. The factor is lambda, and not the order."),
             Mistake(math.exp(right), "this is the moment E2. Its logarithm is asked."),
             Mistake(math.expm1(right), "this is E2 - 1, which is close to the logarithm but not equal to it."),
             Mistake(32 * 33 / (2 * SIGMA**2), "this is the value without sampling: q does not appear in it."),
@@ -324,9 +329,12 @@ def check_factor(answer: Any) -> None:
 
     def holds(f: Callable[..., Any]) -> bool | str:
         for lam in lams:
-            c = value(f, lam)
+            try:
+                c = value(f, lam)
+            except OverflowError:
+                c = math.inf
             if not math.isfinite(c):
-                return f"at lambda = {lam:g} it returned {verdict.shown(c)}."
+                return f"at lambda = {lam:g} it is beyond the range of floats: divide first, then take the power."
             t = np.linspace(0.0, 20.0 / lam, 4001)[1:]
             gap = -np.expm1(-t) - c * np.exp(lam * t)
             if gap.max() > 1e-9 * right(lam):
@@ -383,11 +391,11 @@ def check_quotable(answer: Any) -> None:
 def check_private_step(answer: Any) -> None:
     """One step of DP-SGD on gradients of dimension one: Poisson sample, clip each, add up, add noise."""
 
-    def sums(values: Sequence[float], q: float) -> dict[float, float]:
+    def sums(values: Sequence[complex], q: float) -> dict[Any, float]:
         """Each sum of a Poisson sample of these values, with its probability."""
-        table = {0.0: 1.0}
+        table: dict[Any, float] = {0.0: 1.0}
         for value in values:
-            moved: dict[float, float] = {}
+            moved: dict[Any, float] = {}
             for total, p in table.items():
                 for there, share in ((total, 1 - q), (total + value, q)):
                     moved[there] = moved.get(there, 0.0) + p * share
@@ -410,8 +418,24 @@ def check_private_step(answer: Any) -> None:
 
         return law
 
+    def unclipped(gradients: Any, low: float, high: float) -> Any:
+        return gradients
+
     def bare(gradients: Any, *, q: float, clip: float, **_: float) -> Law:
         return laws.discrete(sums(np.clip(gradients, -clip, clip).tolist(), q))
+
+    def by_size(times: Callable[[int], float]) -> Any:
+        """Noise that depends on the number of records in the sample, which the imaginary parts count."""
+
+        def law(gradients: Any, *, q: float, clip: float, sigma: float, noise: float = 1.0) -> Law:
+            table = sums((np.clip(gradients, -clip, clip) + 1j).tolist(), q)
+            widths = [noise * sigma * clip * times(round(total.imag)) for total in table]
+            parts = zip(table, widths, strict=True)
+            return laws.mixture(
+                list(table.values()), [laws.normal(total.real, w) if w else laws.certain(0.0) for total, w in parts]
+            )
+
+        return law
 
     checks.law(
         answer,
@@ -422,7 +446,7 @@ def check_private_step(answer: Any) -> None:
             for gradients, q, clip, sigma in (
                 ([90.0, 0.0, 0.0, 0.0, 0.0], 0.1, 20.0, 0.7),
                 ([0.0, 0.0, 0.0, -90.0], 0.3, 20.0, 0.7),
-                ([-90.0, 5.0, 30.0, 2.5], 0.4, 10.0, 0.5),
+                ([-90.0, 5.0, 30.0, 2.5], 0.5, 10.0, 0.5),
                 ([60.0] * 12, 0.25, 20.0, 0.8),
                 ([0.5] * 8, 0.5, 2.0, 0.3),
             )
@@ -431,7 +455,7 @@ def check_private_step(answer: Any) -> None:
         wrong=[
             Mistake(bare, "the sum is released without noise. Sampling alone hides no one."),
             Mistake(
-                step(clipped=lambda gradients, low, high: gradients),
+                step(clipped=unclipped),
                 "the gradients are not clipped: one record may move the sum by any amount.",
             ),
             Mistake(
@@ -439,8 +463,19 @@ def check_private_step(answer: Any) -> None:
                 "a gradient below the clipping norm stays as it is: it must not be scaled up to the norm.",
             ),
             Mistake(
-                step(after=lambda total, clip, q, n: np.clip(total, -clip, clip)),
+                step(clipped=unclipped, after=lambda total, clip, q, n: np.clip(total, -clip, clip)),
                 "the sum is clipped. Clip each gradient by itself, then add up.",
+            ),
+            Mistake(
+                step(clipped=lambda gradients, low, high: np.minimum(gradients, high)),
+                "gradients are clipped on one side only: those below -clip stay as they are.",
+            ),
+            Mistake(
+                by_size(lambda n: n**0.5),
+                "each record that was drawn gets noise of its own. One noise is added, to the sum, empty or not.",
+            ),
+            Mistake(
+                by_size(lambda n: float(n > 0)), "an empty sample gets no noise, which shows that nobody was drawn."
             ),
             Mistake(
                 step(after=lambda total, clip, q, n: total / (q * n), deviation=lambda s, c, q, n: s * c / (q * n)),
