@@ -41,7 +41,7 @@ def cell_26(in_pieces):
 
 
 def cell_47(says, p, labels, attack, told):
-    says({"79,510": p, "0.0061": labels[None].epsilon}, within=1e-4)
+    says({"79,510": p, "0.00605": labels[None].epsilon})
     assert [labels[fixed].public for fixed in (None, 10)] == ["n", "none"]
     assert labels[None].epsilon == labels[10].epsilon == pytest.approx(0.00604524, abs=1e-8)
     assert 3.0 < attack < told[200, 1]

@@ -184,10 +184,10 @@ WRONG = {
     ],
     items.check_update_noise: [("0.00096", "number"), (0.01, "too large"), (1e-6, "too small")],
     items.check_mean_moves: [
-        (lonely((1.0, 0.0)), "has only short gradients"),
+        (lonely((1.0, 0.0)), "all gradients are short"),
         (np.zeros((10, 2)), "an array of shape (100, 2)"),
         (lonely((np.inf, 0.0)), "must be finite"),
-        (np.full((100, 2), 1e308), "keeps a long mean"),
+        (np.full((100, 2), 1e308), "the mean stays long"),
         (lonely((1000.0, 0.0)).astype(complex), "100 gradients of 2 real numbers each"),
         ([[1000.0, 0.0], [0.0]], "100 gradients of 2 real numbers each"),
         ({"first": (1000.0, 0.0)}, "100 gradients of 2 real numbers each"),

@@ -228,7 +228,7 @@ def check_gradient_norms(answer: Any) -> None:
         mistakes=[
             Mistake(
                 lambda a, g: bare(a) * bare(g),
-                "the bias is forgotten: its gradient is g itself.",
+                "the bias is forgotten: its gradient is h itself.",
             ),
             Mistake(
                 lambda a, g: (bare(a) * bare(g)) ** 2,
@@ -244,11 +244,11 @@ def check_gradient_norms(answer: Any) -> None:
             ),
             Mistake(
                 lambda a, g: bare(a) * bare(g) + 1,
-                "the bias counts as 1. Its gradient is g itself, and squares are added.",
+                "the bias counts as 1. Its gradient is h itself, and squares are added.",
             ),
             Mistake(
                 lambda a, g: np.sqrt((bare(a) * bare(g)) ** 2 + 1),
-                "the bias counts as 1. Its gradient is g itself.",
+                "the bias counts as 1. Its gradient is h itself.",
             ),
             Mistake(
                 lambda a, g: reference(g, a),
@@ -340,6 +340,7 @@ def check_update_noise(answer: Any) -> None:
             Mistake((rate * sigma * clip_norm / batch) ** 2, "this is the variance."),
             Mistake((sigma * clip_norm / batch) ** 2, "this is a variance, and without the learning rate."),
         ],
+        hint="Follow the noise from the sum through the division and the learning rate.",
         rel=1e-3,
     )
 
@@ -395,17 +396,17 @@ def check_mean_moves(answer: Any) -> None:
         mistakes=[
             Mistake(
                 lambda value: float(_norm(read(value)).max()) <= 2 and moved(value) <= 2 / _BATCH + 1e-9,
-                "has only short gradients: then no single one matters. Nothing in the claim keeps them short.",
+                "all gradients are short: then no single one matters. Nothing in the claim keeps them short.",
                 example=np.zeros((_BATCH, 2)),
             ),
             Mistake(
                 lambda value: float(_norm(read(value)[0])) <= 2 < float(_norm(read(value)).max()),
-                "has its long gradient in a place that stays. The first one is removed.",
+                "the long gradient is in a place that stays. The first one is removed.",
                 example=np.eye(_BATCH)[::-1, :2] * 1000.0,
             ),
             Mistake(
                 lambda value: float(_norm(np.sum(read(value)[1:] / _BATCH, axis=0))) >= 1,
-                "keeps a long mean after the removal: before and after, it is clipped to about the same vector.",
+                "the mean stays long after the removal: before and after, it is clipped to about the same vector.",
                 example=np.full((_BATCH, 2), 50.0),
             ),
         ],
@@ -710,6 +711,7 @@ def check_printed_epsilon(answer: Any) -> None:
             ),
             Mistake(sigma / rate, "this is the noise multiplier; asked is its ε."),
         ],
+        hint="How far can one example move θ, in standard deviations of the noise?",
         rel=1e-3,
     )
 
