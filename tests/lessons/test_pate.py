@@ -129,7 +129,8 @@ WRONG = {
         (label(1, 4), "the test spends all of epsilon"),
         (label(1, 2), "each spend all of epsilon"),
         (lambda counts, *, threshold, epsilon, rng: -1, "returned -1 in each of"),
-        (noisy_maximum, "does not follow the law"),
+        (noisy_maximum, "the test looks at the noisy counts"),
+        (label(4, 4), "two counts that change"),
     ],
     items.check_how_many: [(5, "student.gnmax_student"), (HOW_MANY + 7, "too large"), ("99", "not a number")],
     items.check_moment: [

@@ -152,7 +152,7 @@ def check_worse_votes(answer: Any) -> None:
         answer,
         name="worse_votes",
         test=test,
-        shows=lambda pair: f"the loss is {loss(pair):.4f} where 1 is promised",
+        shows=lambda pair: f"the loss is {loss(pair):.4f}, at least {wanted}",
         mistakes=[
             Mistake(
                 both_ways,
@@ -240,6 +240,15 @@ def check_confident_label(answer: Any) -> None:
 
         return law
 
+    def noisy_maximum(counts: Any, *, threshold: float, epsilon: float, noise: float = 1.0) -> Law:
+        """The noisy counts of the vote also take the test: an integral over the largest of them."""
+        b = 4 * noise / epsilon
+        x = np.linspace(threshold, max(threshold, np.max(counts)) + 30 * b, 20_001)[:, None] - counts
+        tail, edge = np.exp(-np.abs(x) / b) / 2, x > 0
+        below = np.where(edge, 1 - tail, tail)
+        wins = [np.trapezoid(tail[:, k] / b * np.delete(below, k, 1).prod(axis=1), x[:, k]) for k in range(len(counts))]
+        return laws.discrete({-1: 1 - sum(wins)} | dict(enumerate(map(float, wins))))
+
     checks.law(
         answer,
         name="confident_label",
@@ -268,6 +277,13 @@ def check_confident_label(answer: Any) -> None:
             ),
             Mistake(with_scales(1.0, 4.0), "the test spends all of epsilon, and the vote half of it on top."),
             Mistake(with_scales(2.0, 2.0), "the vote spends all of epsilon, and the test half of it on top."),
+            Mistake(
+                with_scales(4.0, 4.0), "the test has the noise of two counts that change. It looks at the largest only."
+            ),
+            Mistake(
+                noisy_maximum,
+                "the test looks at the noisy counts, not at the largest true count with noise of its own.",
+            ),
             Mistake(
                 lambda counts, *, threshold, epsilon, noise=1.0: release(
                     counts, threshold=-math.inf, test=0.0, vote=4 * noise / epsilon
