@@ -135,6 +135,7 @@ WRONG = {
     ],
     items.check_stable_release: [
         (variant(of=lambda counts: lead(list(counts)) // 2), "Where the second label wins ties"),
+        (variant(of=lambda counts: lead(list(counts)) / 2), "which is a whole number"),
         (variant(scale=0.7), "times what is needed: check"),
         (variant(scale=2.0), "about twice what is needed: a threshold made for less lets too much pass"),
         (variant(bar=2.0), "twice as high"),

@@ -46,6 +46,10 @@ def check_distance(answer: Any) -> None:
                 lambda counts: min(g for g, _ in gaps(counts)), "this is the lead. One moved vote changes it by two."
             ),
             Mistake(
+                lambda counts: min(g for g, _ in gaps(counts)) / 2,
+                "this is half the lead, and may be no whole number. A vote moves as a whole.",
+            ),
+            Mistake(
                 lambda counts: min(g // 2 for g, _ in gaps(counts)),
                 "a label below the winner wins ties, so it has to catch up only, not to get ahead.",
             ),
@@ -215,6 +219,10 @@ def check_stable_release(answer: Any) -> None:
             Mistake(
                 stab(lambda counts: _lead(counts) // 2),
                 "the distance is half the lead here. Where the second label wins ties it is one less for an even lead.",
+            ),
+            Mistake(
+                stab(lambda counts: _lead(counts) / 2),
+                "half the lead takes the place of the distance, which is a whole number.",
             ),
             Mistake(stab(_lead), "the lead takes the place of the distance. One moved vote changes the lead by two."),
             Mistake(

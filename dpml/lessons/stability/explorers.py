@@ -54,7 +54,7 @@ def release_curve() -> Explorer:
             title=title,
             readout=(
                 f"ε = {epsilon:g}, δ = {delta:g}, T = {threshold:.4g}: D at distance {x} releases A with probability "
-                f"{here:.4g}, D′ with {there:.4g} ({ratio}), D fails with {failure(x, **of):.4g}"
+                f"{here:.4g}, D′ with {there:.4g} ({ratio}), D fails with probability {failure(x, **of):.4g}"
             ),
             marks=[
                 Area([-1.0, 0.0], [floor, floor], [delta / 2, delta / 2], "D"),
@@ -70,8 +70,8 @@ def release_curve() -> Explorer:
             ],
             beside=[
                 Rule("guarantee", y=epsilon, label=Text("ε", -4.8, epsilon + 0.08)),
-                Line(inside[1:], loss, "D", Text("of the answer A", 1.5, epsilon + 0.08)),
-                Line(inside, failing, "muted", Text("of “fail”", 30.5, epsilon + 0.08)),
+                Line(inside[1:], loss, "D", Text("loss of A", 1.5, epsilon + 0.08)),
+                Line(inside, failing, "muted", Text("loss of “fail”", 30.5, epsilon + 0.08)),
                 Points([0.0], [4.25], "D", Text("at the border: no bound", 0.8, 4.15)),
                 Points([x], [loss[x - 1] if x else 4.25], "measured"),
             ],
