@@ -148,10 +148,11 @@ def error_region() -> Explorer:
         elif mechanism == "gaussian" and delta > 0:
             sigma = gaussian_sigma(epsilon=epsilon, delta=delta)
             curve, name = gaussian_fnr(fpr, sigma=sigma), f"Gaussian, σ = {sigma:.3g}"
+        share = f"{100 * found:.3g}" if found < 0.99 else f"{100 * found:.2f}"  # 99.97 is not 100
         note = "" if name or mechanism == "none" else "; no Gaussian noise reaches δ = 0"
         return Frame(
-            title=f"At a false positive rate of 5 %, an attacker finds at most {100 * found:.3g} % of the members.",
-            readout=f"ε = {epsilon:.3g}, δ = {delta:g}: at FPR 0.05, FNR is at least {1 - found:.3f}{note}",
+            title=f"At a false positive rate of 5 %, an attacker finds at most {share} % of the members.",
+            readout=f"ε = {epsilon:.3g}, δ = {delta:g}: at FPR 0.05, FNR is at least {1 - found:.3g}{note}",
             marks=[
                 Area(x, np.zeros(len(x)), bound, "guarantee", Text("no attacker gets here", 0.03, 0.05)),
                 Line([0, 1], [1, 0], "muted", Text("guessing", 0.72, 0.33, anchor="start")),
