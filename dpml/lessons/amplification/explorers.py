@@ -137,7 +137,7 @@ def two_worst_cases() -> Explorer:
             title=title,
             readout=(
                 f"q = {q:g}, B = 1, A = {power(log_a)}, A′ = {power(log_a_prime)}: log p/p′ = {here:.4f}; tight bound "
-                f"{tight:.4f}, log form {corner:.4f}, loose bound {lecture_bound(epsilon=epsilon, q=q):.4f}"
+                f"{tight:.4f}, that of the quick proof {corner:.4f}"
             ),
             marks=[
                 Area(axis, highest, np.full(len(axis), 1.7), "source", Text("forbidden by ε-DP", 1.08, 1.4)),
