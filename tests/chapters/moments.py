@@ -78,7 +78,7 @@ def cell_24(says, found, one, run):
     orders = [bound.order for bound in found.values()]
     says({"0.360": found["λ ≤ 32"].epsilon, "11.5": math.log(1 / delta)})
     assert orders[:2] == [33, 147] and found["λ ≤ 256"].epsilon < 0.08
-    assert found["new conversion"].epsilon == pytest.approx(0.0384369961, rel=1e-4)
+    assert found["improved conversion"].epsilon == pytest.approx(0.0384369961, rel=1e-4)
     single = pld.epsilon_bounds(**one)
     assert 0.0080 < single.lower < single.upper < 0.0081
     assert rdp.epsilon(q=q, sigma=0.5, steps=100_000, delta=delta).order < 1.5

@@ -333,7 +333,7 @@ def honest_figure() -> Explorer:
             dots = [here[name] for name in ("slide", "heuristic", "moments")]
         elif every:
             title = (
-                f"T = {steps:,}: moments accountant {here['moments']:.3g}, Rényi with the new conversion "
+                f"T = {steps:,}: moments accountant {here['moments']:.3g}, Rényi with the improved conversion "
                 f"{here['renyi']:.3g}; the truth is {here['exact']:.3g}."
             )
             dots = [here[name] for name in ("slide", "tight", "moments", "renyi", "exact")]
@@ -357,7 +357,7 @@ def honest_figure() -> Explorer:
                 line(lecture, "heuristic", "D'", Text("with ε = q ε₀, no theorem", 11.0, 0.09)),
                 line(every, "tight", "muted", Text("advanced, tight amplification", 11.0, 130.0)),
                 line(not replaced, "moments", "guarantee", Text("moments accountant", 250.0 if lecture else 11.0, 0.2)),
-                line(every, "renyi", "D'", Text("Rényi, new conversion", 600.0, 0.055)),
+                line(every, "renyi", "D'", Text("Rényi, improved", 600.0, 0.055)),
                 line(not lecture, "exact", "D", Text("exact, add/remove", 11.0, 0.0145)),
                 shown(replaced, Line(grid, upper, "guarantee", Text("guarantee, replace-one, fixed size", 11.0, 8.0))),
                 shown(replaced, Line(grid, pair, "measured", Text("a real pair, replace-one", 600.0, 0.055))),
