@@ -76,7 +76,7 @@ def cell_27(rows):
 
 
 def cell_36(ledger, sound, shares, says):
-    assert len(ledger) - len(sound) == 14 and max(shares) < 1.0
+    assert len(ledger) - len(sound) == 14 and min(shares) > 0.3 and max(shares) < 1.0
     runs = {line["mechanism"].split(".")[-1]: line["runs"] for line in ledger if line["broken"]}
     assert min(runs.values()) == 1000 and max(runs, key=runs.get) == "theorem_1_noise"
     says({"16": runs["theorem_1_noise"] / 1e6, "128,000": runs["no_threshold_noise"]})
