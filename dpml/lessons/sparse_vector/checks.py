@@ -403,7 +403,10 @@ def check_first_above(answer: Any) -> None:
                 lambda stream, *, epsilon, **rest: law_of(2.0, 4.0)(stream, epsilon=1 / epsilon, **rest),
                 "the scales are multiplied by epsilon. A smaller epsilon needs more noise.",
             ),
-            Mistake(law_of(2.0, 0.0), "the queries have no noise: then outputs of D can be impossible for D'."),
+            Mistake(
+                law_of(2.0, 0.0),
+                "the queries have no noise, or all the same: then outputs of D can be impossible for D'.",
+            ),
             Mistake(
                 law_of(2.0, 4.0, below=True), "it stops at the first query below. Which way round is the comparison?"
             ),

@@ -131,13 +131,15 @@ def when_it_pays() -> Explorer:
         classic = noise == "classic"
         svec = [svec_gap(m, epsilon, cutoff, classic) for m in numbers]
         plain, bell = [laplace_gap(m, epsilon) for m in numbers], [gaussian_gap(m, epsilon) for m in numbers]
-        wins = [m for m, s, p, b in zip(numbers, svec, plain, bell, strict=True) if s < min(p, b)]
-        if wins:
-            title = (
-                f"With {cutoff} failures allowed, the sparse vector needs the smallest gap from {wins[0]:,} queries on."
-            )
+        failures = f"{cutoff} failure{'s' * (cutoff > 1)}"
+        ahead = np.log(np.minimum(plain, bell)) - np.log(svec)
+        if ahead.max() > 0:
+            last = int(np.argmax(ahead > 0))  # the curves, drawn as straight lines, cross on the way to this number
+            where = np.exp(np.interp(0.0, ahead[last - 1 : last + 1], np.log(numbers[last - 1 : last + 1])))
+            since = f"{float(f'{where:.2g}'):,.0f}"
+            title = f"With {failures} allowed, the sparse vector needs the smallest gap from about {since} queries on."
         else:
-            title = f"With {cutoff} failures allowed, noisy votes need a smaller gap than M_svec up to 100,000 queries"
+            title = f"With {failures} allowed, noisy votes need a smaller gap than M_svec up to 100,000 queries"
         return Frame(
             title=title,
             readout=(
