@@ -49,7 +49,8 @@ runner = load_executor("local-parallel", cache, logger=logging.getLogger())
 for path in runner.run_and_cache(filter_uris=paths, timeout=600).succeeded:
     print(f"{path}: Executing notebook")"""
 NOT_FOR_STUDENTS = {"@jupyter/nbgrader": True, "@jupyterlab/apputils-extension:announcements": True}
-RELEASE = """import sys; from dpml.classroom.students import release_course; report = release_course(*sys.argv[1:])
+RELEASE = """import sys; from dpml.classroom import plain, students
+report = students.release_course(*sys.argv[1:3], form=plain.with_plain_text if sys.argv[3:] else dict)
 print(*(f"{status} {path}" for path, status in report), sep="\\n")
 if "newer" in dict(report).values():
     print("newer: the lesson has changed. Rename your copy: then the same command writes the new version beside it.")"""
@@ -251,7 +252,7 @@ def test(root, *arguments):
 def copies(root, *arguments):
     if arguments:
         sys.exit("The copies are written into work/: copies takes no argument.")
-    return run(root, "-c", RELEASE, ".", "work")[0]
+    return run(root, "-c", RELEASE, ".", "work", "plain")[0]
 
 
 def lab(root, *arguments):
@@ -266,7 +267,7 @@ def lab(root, *arguments):
         f"--{part}.root_dir={own}" for part in ("ServerApp", "AsyncLargeFileManager", "AsyncMappingKernelManager")
     ]
     opened += ["--AsyncLargeFileManager.preferred_dir=", "--LabApp.default_url=/lab"]
-    return copies(root) or run(root, "-m", "jupyterlab", "-y", *opened, *arguments)[0]
+    return run(root, "-c", RELEASE, ".", "work")[0] or run(root, "-m", "jupyterlab", "-y", *opened, *arguments)[0]
 
 
 def progress(root, *arguments):

@@ -166,14 +166,19 @@ def done(states: Mapping[str, str]) -> int:
     return sum(now in ("passed", "read") for now in states.values())
 
 
+def then(states: Mapping[str, str]) -> str:
+    following = next((item for item, now in states.items() if now not in ("passed", "read")), None)
+    return f"next: {following}" if following else "done"
+
+
 def own_page(best: Mapping[str, Mapping[str, str]], known: Sequence[Lesson]) -> str:
     parts = []
     for lesson in known:
         states = best.get(lesson.name, dict.fromkeys(lesson.items, "left"))
         title = html.escape(lesson.title)
         parts.append(
-            f'<h2>{title}</h2>\n<p><meter min="0" max="{len(states)}" value="{done(states)}" '
-            f'aria-label="{title}"></meter> {done(states)} of {len(states)}</p>\n<div class="wide"><table>'
+            f'<h2>{title}</h2>\n<p><meter min="0" max="{len(states)}" value="{done(states)}" aria-label="{title}">'
+            f'</meter> {done(states)} of {len(states)}, {html.escape(then(states))}</p>\n<div class="wide"><table>'
         )
         for item, now in states.items():
             parts.append(f'<tr><th scope="row">{html.escape(item)}</th><td>{SIGNS[now]} {STATES[now]}</td></tr>')
@@ -204,10 +209,8 @@ def class_page(students: Mapping[str, Mapping[str, Mapping[str, str]]], known: S
 def lines(best: Mapping[str, Mapping[str, str]], known: Sequence[Lesson]) -> Iterator[str]:
     """A line for each lesson, with what to do next."""
     for lesson in known:
-        states = best.get(lesson.name, {})
-        following = next((item for item in lesson.items if states.get(item) not in ("passed", "read")), None)
-        then = f"next: {following}" if following else "done"
-        yield f"{lesson.name:<32} {done(states)} of {len(lesson.items):>2}   {then}"
+        states = best.get(lesson.name, dict.fromkeys(lesson.items, "left"))
+        yield f"{lesson.name:<32} {done(states)} of {len(lesson.items):>2}   {then(states)}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -235,7 +238,11 @@ def main(arguments: Sequence[str]) -> int:
         text = own_page(best, known)
     print(*faults, sep="\n", end="\n" * bool(faults))
     page = folder / "progress.html"
-    page.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        page.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        print(f"The page {page.resolve()} cannot be written: {error.strerror}.")
+        return 1
     print(f"The page: {page.resolve()}")
     return 0
 

@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -33,6 +33,8 @@ TEXT_STUB = "*Write your answer here.*"
 
 Status = Literal["written", "kept", "newer"]
 """Of a copy: "newer" is kept too, but its source has changed since it was written."""
+
+Form = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 _WORDS = r"(BEGIN|END)\s+(SOLUTION|HIDDEN\s+TESTS)"
 _MARKER = re.compile(rf"\s*#+\s*{_WORDS}\s*$", re.IGNORECASE)
@@ -55,8 +57,9 @@ _README = """# Your copies
 The notebooks in this folder are yours: change them as you like. The chapters lie here, their exercises
 in `exercises/`. Write each answer where the notebook says so, run the cell, then run the check below it.
 
-`python3 course.py lab` adds what is missing and opens JupyterLab; `python3 course.py copies` only adds. Neither ever
-overwrites a file. `python3 course.py progress` reads your saved notebooks and says what is solved.
+`python3 course.py lab` adds what is missing and opens JupyterLab; `python3 course.py copies` only adds, in a form that
+other editors show well. Neither ever overwrites a file. `python3 course.py progress` reads your saved notebooks and
+says what is solved.
 
 To start a notebook afresh, rename or delete your copy and run the command again. So too for a copy that the command
 calls `newer`: its lesson has changed since, and once yours has another name, the new version is written beside it.
@@ -227,8 +230,8 @@ def _notebooks(folder: Path) -> list[Path]:
     return paths
 
 
-def _put(files: Mapping[Path, str], folder: Path) -> list[tuple[Path, Status]]:
-    """Write each file at once or not at all, and none that is there already."""
+def _put(files: Mapping[Path, str], folder: Path, form: Form = dict) -> list[tuple[Path, Status]]:
+    """Write each file at once or not at all, and none that is there already. Which form it had does not count."""
     record, report = folder / _RECORD, list[tuple[Path, Status]]()
     given = _read(record) if record.is_file() else {}
     for path, text in files.items():
@@ -236,7 +239,7 @@ def _put(files: Mapping[Path, str], folder: Path) -> list[tuple[Path, Status]]:
         if os.path.lexists(path):
             report.append((path, "kept" if given.get(name, digest) == digest else "newer"))
         else:
-            _write(path, text)
+            _write(path, _json(form(json.loads(text))) if path.suffix == ".ipynb" else text)
             given[name] = digest
             report.append((path, "written"))
     if "written" in dict(report).values():
@@ -290,10 +293,11 @@ def release(source_folder: str | Path, target_folder: str | Path) -> list[tuple[
     return _put(_student_files(source, target), target)
 
 
-def release_course(root: str | Path, target: str | Path) -> list[tuple[Path, Status]]:
+def release_course(root: str | Path, target: str | Path, *, form: Form = dict) -> list[tuple[Path, Status]]:
     """Write a student's folder: the student versions of the chapters and of their exercises, and a README.md.
 
-    `root` is the folder that holds ``notebooks/``. A chapter keeps all but the solutions of its questions, and a
+    `root` is the folder that holds ``notebooks/``; `form` makes of each notebook what is written, such as
+    `dpml.classroom.plain.with_plain_text`. A chapter keeps all but the solutions of its questions, and a
     question without an answer does not stop "Run all". Nothing that is there already is overwritten, and nothing is
     written unless every notebook passes.
 
@@ -306,4 +310,4 @@ def release_course(root: str | Path, target: str | Path) -> list[tuple[Path, Sta
     files = {folder / "README.md": _README}
     files |= {folder / path.name: _json(_chapter(_read(path), name=path.name)) for path in _notebooks(notebooks)}
     files |= _student_files(notebooks / "exercises", folder / "exercises")
-    return _put(files, folder)
+    return _put(files, folder, form)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -57,43 +60,57 @@ def wait_for(what: str, condition: Any, seconds: float = HANGS) -> Any:
     raise AssertionError(f"waited {seconds} s for {what}")
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[str]:
-    """The address of a JupyterLab that serves one notebook, without a password on the loopback."""
-    (tmp_path / "explorer.ipynb").write_text(json.dumps(NOTEBOOK), encoding="utf-8")
-    port = free_port()
-    # A fresh configuration: nothing of the reader's own JupyterLab, and no look at the news.
+@contextlib.contextmanager
+def serving(folder: Path, *command: str) -> Iterator[str]:
+    """The address of a JupyterLab that a command starts, without a password on the loopback, and with a configuration
+    of its own below `folder`."""
+    port, log = free_port(), folder / "lab.log"
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
-        "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
-        "JUPYTER_DATA_DIR": str(tmp_path / "data"),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),
         "JUPYTER_PREFER_ENV_PATH": "1",
-        "JUPYTERLAB_SETTINGS_DIR": str(tmp_path / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(tmp_path / "workspaces"),
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
     }
-    command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--ServerApp.port={port}"),
-        *("--ServerApp.ip=127.0.0.1", "--IdentityProvider.token=", f"--ServerApp.root_dir={tmp_path}"),
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ]
-    log = (tmp_path / "lab.log").open("w", encoding="utf-8")
-    server = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
+    words = [*command, "--no-browser", "--allow-root", f"--ServerApp.port={port}", "--ServerApp.ip=127.0.0.1"]
+    words += ["--ServerApp.port_retries=0", "--IdentityProvider.token="]
 
     def answers() -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=HANGS):
                 return True
         except OSError:
-            assert server.poll() is None, (tmp_path / "lab.log").read_text(encoding="utf-8")[-2000:]
+            assert server.poll() is None, log.read_text(encoding="utf-8")[-2000:]
             return False
 
-    try:
-        wait_for("JupyterLab to answer", answers)
-        yield f"http://127.0.0.1:{port}/lab/tree/explorer.ipynb?reset"
-    finally:
-        server.terminate()
-        server.wait(HANGS)
-        log.close()
+    with log.open("w", encoding="utf-8") as out:
+        server = subprocess.Popen(
+            words, env=environment, cwd=folder, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            wait_for("JupyterLab to answer", answers)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself
+                os.killpg(server.pid, signal.SIGTERM)  # with what it started
+            server.wait(HANGS)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[str]:
+    """The address of one notebook in a JupyterLab without a look at the news."""
+    (tmp_path / "explorer.ipynb").write_text(json.dumps(NOTEBOOK), encoding="utf-8")
+    still = "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"
+    with serving(tmp_path, sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={tmp_path}", still) as address:
+        yield f"{address}/lab/tree/explorer.ipynb?reset"
+
+
+LAB = """import sys
+from pathlib import Path
+import course
+course.run.__kwdefaults__["python"] = sys.executable
+sys.exit(course.lab(Path.cwd(), *sys.argv[1:]))"""
 
 
 def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab: str) -> None:
@@ -146,3 +163,46 @@ def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab:
     after = wait_for("the live figure to follow", lambda: js(live) != before and js(live))
     assert "7.5" in after
     assert shown(".dpml-live svg")
+
+
+def test_a_student_answers_in_the_lab_of_the_course(browser: Any, tmp_path: Path) -> None:
+    """`course.py lab`: the copies alone, no teacher's tools, no news; a check cannot be changed, and judges."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    def all_of(selector: str) -> list[Any]:
+        return browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def js(script: str, *arguments: Any) -> Any:
+        return browser.execute_script(script, *arguments)
+
+    for name in ("01_promise.ipynb", "exercises/01_promise.ipynb"):
+        (tmp_path / "notebooks" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "notebooks" / name, tmp_path / "notebooks" / name)
+    with serving(tmp_path, sys.executable, "-c", LAB) as address:
+        browser.get(f"{address}/lab/tree/exercises/01_promise.ipynb?reset")
+        wait_for("the notebook", lambda: all_of(".jp-CodeCell .cm-content"))
+        wait_for("the kernel", lambda: all_of('.jp-Notebook-ExecutionIndicator[data-status="idle"]'))
+        with urllib.request.urlopen(f"{address}/api/contents", timeout=HANGS) as answer:
+            names = {entry["name"] for entry in json.load(answer)["content"]}
+        assert names == {"README.md", "01_promise.ipynb", "exercises"}
+        assert all_of(".Toastify__toast, .jp-toast-button") == []
+        assert "grader" not in " ".join(found.text for found in all_of(".lm-MenuBar-itemLabel"))
+        imports, answer_cell, check = all_of(".jp-CodeCell .cm-content")[:3]
+        assert (check.get_attribute("aria-readonly"), answer_cell.get_attribute("aria-readonly")) == ("true", None)
+        before = check.text
+        check.click()
+        check.send_keys("print()")
+        assert check.text == before == "items.check_mean_noise(mean_noise)"
+        verdicts, last = list[str](), ".jp-Cell:has(.cm-content[aria-readonly]) .jp-OutputArea-output"
+        for answer_text in ("1 / epsilon", "1 / (n * epsilon)"):
+            answer_cell.click()
+            answer_cell.send_keys(Keys.CONTROL + "a")
+            answer_cell.send_keys(f"mean_noise = lambda *, n, epsilon: {answer_text}")
+            for cell in (imports, answer_cell, check):
+                cell.click()
+                browser.switch_to.active_element.send_keys(Keys.CONTROL, Keys.ENTER)
+            wait_for("a verdict", lambda: [o.text for o in all_of(last) if o.text not in ("", *verdicts)])
+            verdicts.append(all_of(last)[0].text)
+        assert verdicts[0].startswith("Not yet: ") and "the noise for the sum" in verdicts[0]
+        assert verdicts[1].startswith("✓ mean_noise")

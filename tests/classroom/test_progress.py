@@ -170,6 +170,13 @@ def test_a_folder_that_is_not_there_or_is_none_of_a_class(tmp_path: Path) -> Non
     assert "must hold a folder for each student" in command(tmp_path).stdout
 
 
+def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "progress.html").mkdir()
+    done = command(tmp_path)
+    assert done.returncode == 1
+    assert re.search(r"The page .*progress.html cannot be written: .+\.$", done.stdout.rstrip())
+
+
 def test_ones_own_copies(sheet: Any, tmp_path: Path) -> None:
     (tmp_path / "notebooks" / "exercises").mkdir(parents=True)
     (tmp_path / "notebooks" / SHEET).write_bytes((NOTEBOOKS / SHEET).read_bytes())
@@ -181,4 +188,5 @@ def test_ones_own_copies(sheet: Any, tmp_path: Path) -> None:
     assert re.search(r"01_promise.ipynb +2 of +7   next: Item 3: Randomized response", done.stdout)
     page = (tmp_path / "work" / "progress.html").read_text(encoding="utf-8")
     assert page.count("✓ passed") == 2
+    assert "</meter> 2 of 7, next: Item 3: Randomized response</p>" in page
     assert "<h2>Exercises 01: What differential privacy promises</h2>" in page

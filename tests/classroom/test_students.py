@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dpml.classroom.plain import with_plain_text
 from dpml.classroom.students import (
     CODE_STUB,
     TEXT_STUB,
@@ -309,6 +310,10 @@ def test_release_course(tmp_path: Path) -> None:
         assert "secret" not in (work / name).read_text(encoding="utf-8")
     assert "course.py lab" in (work / "README.md").read_text(encoding="utf-8")
     assert release_course(str(root), str(work)) == [(work / name, "kept") for name in names]
+    other = release_course(root, tmp_path / "other", form=lambda given: {**with_plain_text(given), "metadata": {}})
+    assert [told for _, told in other] == ["written"] * 3
+    assert json.loads((tmp_path / "other" / names[1]).read_text(encoding="utf-8"))["metadata"] == {}
+    assert [told for _, told in release_course(root, tmp_path / "other")] == ["kept"] * 3, "of whatever form"
     with pytest.raises(ValueError, match="target must differ"):
         release_course(root, root / "notebooks")
 
