@@ -278,7 +278,8 @@ def reconstruction_of_a_batch() -> Explorer:
         sound = budget.sound_epsilon(m=BATCH, epsilon_1=epsilon_1, beta=BETA)
         kept = "no ε holds" if way != "fresh" else f"this noise has ε = {sound:.3g}"
         return Frame(
-            title=f"Noise of scale {scale:.3g} on each pixel, and the attacker errs by {_size(error)}: {kept}.",
+            title=f"Noise of scale {scale:.3g} on each pixel, and the attacker errs by {_size(error)} on average: "
+            f"{kept}.",
             readout=f"{BATCH} digits, pixels from −1 to 1, ε₁ = {epsilon_1:g}: {ways[way]}.",
             marks=[
                 _frame(0.0, "the digit"),
