@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +333,19 @@ def test_release_course(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cell 4"):
         release_course(root, tmp_path / "fresh")
     assert not (tmp_path / "fresh").exists()
+
+
+def test_every_link_in_the_copies_leads_to_one_of_them(tmp_path: Path) -> None:
+    """And no role of the book is left, which only the website resolves."""
+    release_course(Path(__file__).parents[2], tmp_path)
+    links = []
+    for path in tmp_path.rglob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        assert re.findall(r"\{(?:ref|doc|cite:\w+|prf:ref)\}`[^`]*`", text) == []
+        links += [path.parent / link for link in re.findall(r"\]\((?!https?:|#|attachment:)([^)#\s]+)", text)]
+    assert len(links) > 50
+    assert [link for link in links if not link.exists()] == []
 
 
 @pytest.mark.filterwarnings("ignore")  # of nbgrader's libraries
