@@ -79,6 +79,14 @@ def power_of_ten(exponent: int) -> str:
     return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
+def scientific(value: float, digits: int = 2) -> str:
+    """A number as a reader writes it: 5.2·10⁻⁶; plain from 0.01 on."""
+    if value >= 0.01 or value == 0:
+        return f"{value:.{digits}g}"
+    exponent = math.floor(math.log10(value))
+    return f"{value / 10.0**exponent:.{digits}g}·{power_of_ten(exponent)}"
+
+
 def _tick_text(value: float) -> str:
     exponent = round(math.log10(value)) if value > 0 else 0
     return power_of_ten(exponent) if math.isclose(value, 10.0**exponent) else f"{value:,g}"

@@ -194,6 +194,11 @@ def check_release_labels(answer: Any) -> None:
                 "the noise is for one count that changes in each question. A vote that moves changes two counts.",
             ),
             Mistake(
+                lambda counts, **given: votes(lambda rows: 2 * np.shape(counts)[1])(counts, **given),
+                "the noise grows with the number of classes. A vote moves two counts however many there are, and it "
+                "moves in every question.",
+            ),
+            Mistake(
                 lambda counts, **_: [laws.discrete(dict.fromkeys(range(len(row)), 1 / len(row))) for row in counts],
                 "the labels are drawn without a look at the votes.",
             ),

@@ -17,7 +17,7 @@ from dpml.accounting.guarantee import Bounds, Guarantee
 from dpml.accounting.pld import fixed_size
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Role, Rule, Text, shown
-from dpml.classroom.svg import power_of_ten
+from dpml.classroom.svg import power_of_ten, scientific
 from dpml.lessons.moments import by_hand
 from dpml.lessons.moments.by_hand import DELTA, SIGMA, Q
 from dpml.mechanisms import gaussian_loss, gaussian_sigma_classic_formula
@@ -224,18 +224,18 @@ def loss_distribution() -> Explorer:
         # The name of the whole distribution stands where neither curve is, above 10⁻¹⁰: right of both, or left of both.
         last = axis[int(np.sum(np.asarray(loose) > 1e-10)) - 1]
         named = (last + 0.15 if last < 1.6 else 0.12), 1e-10
-        told = f"weighs δ = {_scientific(delta)}" if delta > 1e-12 else "weighs less than 10⁻¹²"
+        told = f"weighs δ = {scientific(delta)}" if delta > 1e-12 else "weighs less than 10⁻¹²"
         return Frame(
             title=(
                 f"After {steps:,} steps the loss above ε = {epsilon:.3g} {told}; "
-                f"its moments alone prove {_scientific(bound)}."
+                f"its moments alone prove {scientific(bound)}."
                 if bound > 1e-12
                 else f"After {steps:,} steps both curves are below 10⁻¹² at ε = {epsilon:.3g}."
             ),
             readout=(
                 f"q = 0.01, σ = 4, T = {steps:,}, one record {'removed' if direction == 'remove' else 'added'}: at "
-                f"ε = {epsilon:.3g} the distribution has δ ≈ {_scientific(max(delta, 1e-12))}, the tail bound is "
-                f"{_scientific(bound)}"
+                f"ε = {epsilon:.3g} the distribution has δ ≈ {scientific(max(delta, 1e-12))}, the tail bound is "
+                f"{scientific(bound)}"
             ),
             marks=[
                 Line(x, p, "D", Text("density of the loss", -1.4, 12.0)),
@@ -270,14 +270,6 @@ def loss_distribution() -> Explorer:
             Axis("δ", 1e-12, 1.0, "log", ticks=(1e-12, 1e-9, 1e-6, 1e-3, 1)),
         ],
     )
-
-
-def _scientific(value: float) -> str:
-    """Two digits, as a reader writes them: 5.2 · 10⁻⁶."""
-    if value >= 0.01 or value == 0:
-        return f"{value:.2g}"
-    exponent = math.floor(math.log10(value))
-    return f"{value / 10.0**exponent:.2g}·{power_of_ten(exponent)}"
 
 
 def honest_figure() -> Explorer:

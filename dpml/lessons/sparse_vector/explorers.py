@@ -143,7 +143,7 @@ def when_it_pays() -> Explorer:
         return Frame(
             title=title,
             readout=(
-                f"ε = {epsilon:g}, δ = 1e-05, Q = {cutoff}: for 1,000 queries M_svec ({noise} noise) needs a gap of "
+                f"ε = {epsilon:g}, δ = 10⁻⁵, Q = {cutoff}: for 1,000 queries M_svec ({noise} noise) needs a gap of "
                 f"{svec[6]:,.0f} votes, noisy argmax {plain[6]:,.0f} (Laplace noise) or {bell[6]:,.0f} (Gaussian)"
             ),
             marks=[

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Rule, Text
+from dpml.classroom.svg import power_of_ten, scientific
 from dpml.pate.m_samp import overuse_probability, sampling_plan, sampling_plan_chernoff
 from dpml.pate.m_stab import (
     fail_probability,
@@ -24,6 +25,7 @@ def release_curve() -> Explorer:
     """
     low, floor = -5, 1e-14
     places = np.arange(low, 31)
+    slacks = {"0.01": "δ = 0.01", "1e-5": "δ = 10⁻⁵", "1e-8": "δ = 10⁻⁸"}
 
     def chance(x: int, *, epsilon: float, delta: float) -> float:
         """Of the output A at place x; beyond the border A is impossible."""
@@ -44,17 +46,19 @@ def release_curve() -> Explorer:
         placed = "T" if threshold < 30.9 else f"T = {threshold:.3g}, to the right"
         here, there = chance(x, **of), chance(x - 1, **of)
         if x == 0:
-            title = f"At the border D gives A with probability δ/2 = {here:.3g}, D′ never: the price beyond ε."
+            title = f"At the border D gives A with probability δ/2 = {scientific(here)}, D′ never: the price beyond ε."
         else:
             title = (
-                f"Distance {x}: the exact answer comes with probability {here:.3g}; the neighbour's with {there:.3g}."
+                f"Distance {x}: the exact answer comes with probability {scientific(here, 3)}; the neighbour's with "
+                f"{scientific(there, 3)}."
             )
-        ratio = "no bound: A is impossible under D′" if x == 0 else f"log-ratio {math.log(here / there):.4g}"
+        ratio = "no bound: A is impossible under D′" if x == 0 else f"log-ratio {scientific(math.log(here / there), 4)}"
         return Frame(
             title=title,
             readout=(
-                f"ε = {epsilon:g}, δ = {delta:g}, T = {threshold:.4g}: D at distance {x} releases A with probability "
-                f"{here:.4g}, D′ with {there:.4g} ({ratio}), D fails with probability {failure(x, **of):.4g}"
+                f"ε = {epsilon:g}, {slacks[slack]}, T = {threshold:.4g}: D at distance {x} releases A with probability "
+                f"{scientific(here, 4)}, D′ with {scientific(there, 4)} ({ratio}), D fails with probability "
+                f"{scientific(failure(x, **of), 4)}"
             ),
             marks=[
                 Area([-1.0, 0.0], [floor, floor], [delta / 2, delta / 2], "D"),
@@ -78,7 +82,6 @@ def release_curve() -> Explorer:
         )
 
     distances = [0, 1, 2, 3, 4, 5, 7, 9, 11, 12, 15, 18, 20, 25, 30]
-    slacks = {"0.01": "δ = 0.01", "1e-5": "δ = 10⁻⁵", "1e-8": "δ = 10⁻⁸"}
     return Explorer(
         "release-curve",
         draw,
@@ -106,12 +109,13 @@ def models_needed() -> Explorer:
         plans = [sampling_plan(epsilon=float(e), delta=delta, n=n) for e in grid]
         cheaper = [sampling_plan_chernoff(epsilon=float(e), delta=delta, n=n) for e in grid]
         size = plan.q * n
+        small = power_of_ten(round(math.log10(delta)))
         wasted = overuse_probability(n=n, q=cheap.q, n_models=cheap.n_models)
         return Frame(
-            title=f"ε = {epsilon:.3g}, δ = {delta:.0e}: {plan.n_models:,} models, each on some {size:,.0f} records.",
+            title=f"ε = {epsilon:.3g}, δ = {small}: {plan.n_models:,} models, each on some {size:,.0f} records.",
             readout=(
                 f"q = {plan.q:.4g}; models by Hoeffding {plan.n_models:,}, by Chernoff {cheap.n_models:,} "
-                f"(some record is then in too many parts with probability at most {wasted:.2g})"
+                f"(some record is then in too many parts with probability at most {scientific(wasted)})"
             ),
             marks=[
                 Line(grid, [p.n_models for p in plans], "source", Text("Hoeffding", 0.115, 1.5e9)),
