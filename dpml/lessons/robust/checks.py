@@ -46,7 +46,8 @@ def check_least_trim(answer: Any) -> None:
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         yield {"norms": np.array([0.2, 0.9, 3.0]), "tau": 0.5, "bound": 1.0, "scale": 1.0, "delta0": 1e-8}
         yield {"norms": np.array([]), "tau": 0.5, "bound": 2.0, "scale": 0.5, "delta0": 1e-4}
-        for _ in range(10):
+        yield {"norms": np.array([0.5, 0.25, 2.0, 0.5]), "tau": 0.5, "bound": 1.0, "scale": 1.0, "delta0": 1e-8}
+        for _ in range(9):
             norms = rng.exponential(2.0, size=int(rng.integers(1, 60)))
             tau, bound, scale = (float(rng.choice(values)) for values in ([0.3, 0.8], [0.5, 4.0], [0.5, 1.0, 2.0]))
             yield {"norms": norms, "tau": tau, "bound": bound, "scale": scale, "delta0": 1e-6}
@@ -91,6 +92,10 @@ def check_least_trim(answer: Any) -> None:
             Mistake(
                 rule(needed=lambda scale, delta0: 0.0),
                 "at this F the margin is 0, and the test passes with probability delta0 only.",
+            ),
+            Mistake(
+                rule(lambda norms, tau, bound: int(np.sum(np.asarray(norms) >= tau * bound))),
+                "it counts a norm of exactly tau times bound. Only longer ones use up a place.",
             ),
             Mistake(
                 rule(lambda norms, tau, bound: 0),
