@@ -283,7 +283,9 @@ def lecture_bound(*, epsilon: float, q: float) -> float:
     >>> from dpml.accounting import amplification
     >>> for q in (0.25, 1.0):
     ...     printed = amplification.lecture_bound(epsilon=1.0, q=q)
-    ...     print(f"{printed:.5f} {amplification.amplify(epsilon=1.0, q=q):.6f}")
+    ...     print(
+    ...         f"{printed:.5f} {amplification.amplify(epsilon=1.0, q=q):.6f}"
+    ...     )
     1.17520 0.357374
     4.70080 1.000000
     """
@@ -325,7 +327,9 @@ def lecture_log_form(*, epsilon: float, q: float) -> float:
     >>> from dpml.accounting import amplification
     >>> for q in (0.25, 1.0):
     ...     printed = amplification.lecture_log_form(epsilon=1.0, q=q)
-    ...     print(f"{printed:.6f} {amplification.amplify(epsilon=1.0, q=q):.6f}")
+    ...     print(
+    ...         f"{printed:.6f} {amplification.amplify(epsilon=1.0, q=q):.6f}"
+    ...     )
     0.529385 0.357374
     2.000000 1.000000
     """

@@ -77,7 +77,10 @@ def log_moment(lam: float, *, q: float, sigma: float) -> float:
     >>> from dpml.accounting import moments
     >>> from dpml.accounting.pld import fixed_size
     >>> run = {"q": 0.01, "sigma": 4.0, "steps": 10_000, "delta": 1e-5}
-    >>> round(moments.epsilon(**run).epsilon, 5), round(fixed_size.epsilon_bounds(**run).lower, 4)
+    >>> (
+    ...     round(moments.epsilon(**run).epsilon, 5),
+    ...     round(fixed_size.epsilon_bounds(**run).lower, 4),
+    ... )
     (1.25857, 1.9931)
     """
     return log_moment_e2(lam, q=q, sigma=sigma)

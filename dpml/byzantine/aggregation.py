@@ -235,9 +235,14 @@ def bulyan(vectors: Any, *, n_byzantine: int) -> Any:
 
     >>> import numpy as np
     >>> from dpml.byzantine import aggregation
-    >>> left, wanted = np.random.default_rng(0).normal(size=(15, 4)), 15 - 2 * 3 - 2
+    >>> left, wanted = (
+    ...     np.random.default_rng(0).normal(size=(15, 4)),
+    ...     15 - 2 * 3 - 2,
+    ... )
     >>> for _ in range(wanted):
-    ...     scores = aggregation.krum_scores(left, n_byzantine=min(3, (len(left) - 3) // 2))
+    ...     scores = aggregation.krum_scores(
+    ...         left, n_byzantine=min(3, (len(left) - 3) // 2)
+    ...     )
     ...     left = np.delete(left, scores.argmax(), axis=0)
     >>> len(left), wanted
     (8, 7)

@@ -374,7 +374,10 @@ def batch_variance(*, v: float, q: float, m: int) -> float:
     Counterexample: the variance over what is printed, for batches of 25 and of 1000.
 
     >>> from dpml.byzantine import theory
-    >>> [round(theory.batch_variance(v=1.0, q=m / 60_000, m=m), 8) for m in (25, 1000)]
+    >>> [
+    ...     round(theory.batch_variance(v=1.0, q=m / 60_000, m=m), 8)
+    ...     for m in (25, 1000)
+    ... ]
     [0.039984, 0.00098335]
     """
     v = arguments.real("v", v, 0.0, 1e100)
@@ -437,8 +440,13 @@ def proposition_2_bounds(
     >>> import math
     >>> from dpml.byzantine import theory
     >>> found = theory.proposition_2_bounds(
-    ...     kappa=theory.kappa_mda(n=15, n_byzantine=6), dimension=79510, clip_norm=2.0,
-    ...     q=1000 / 60_000, m=1000, epsilon=0.2, delta=1e-5,
+    ...     kappa=theory.kappa_mda(n=15, n_byzantine=6),
+    ...     dimension=79510,
+    ...     clip_norm=2.0,
+    ...     q=1000 / 60_000,
+    ...     m=1000,
+    ...     epsilon=0.2,
+    ...     delta=1e-5,
     ... )
     >>> round(found.sharp, 3), found.sound
     (9.777, 4.0)
@@ -516,9 +524,20 @@ def theorem_2_bound(
     ...     gradient = np.clip(theta, -1, 1)
     ...     least = min(least, np.mean(gradient**2))
     ...     honest = gradient + 0.5 * rng.standard_normal(1000)
-    ...     theta = np.where(abs(gradient) <= 0.2, 2.0, theta - honest / np.sqrt(step))
-    >>> setting = {"eta": 0.2, "gap": 2.5, "alpha": 0.0, "mu": 1.0, "smoothness": 1.0, "v": 0.0}
-    >>> bound = theory.theorem_2_bound(**setting, dimension=1, s=0.5, clip_norm=1.001, steps=2000)
+    ...     theta = np.where(
+    ...         abs(gradient) <= 0.2, 2.0, theta - honest / np.sqrt(step)
+    ...     )
+    >>> setting = {
+    ...     "eta": 0.2,
+    ...     "gap": 2.5,
+    ...     "alpha": 0.0,
+    ...     "mu": 1.0,
+    ...     "smoothness": 1.0,
+    ...     "v": 0.0,
+    ... }
+    >>> bound = theory.theorem_2_bound(
+    ...     **setting, dimension=1, s=0.5, clip_norm=1.001, steps=2000
+    ... )
     >>> bool(least > bound.printed)
     True
     """
@@ -615,8 +634,13 @@ def measured_resilience(outputs: Any, *, gradients: Any) -> Resilience:
     >>> gradients = np.random.default_rng(0).normal(1.0, 1.0, size=(5000, 3))
     >>> for unit in (0.1, 100.0):
     ...     lengths = np.linalg.norm(unit * gradients, axis=1)
-    ...     found = theory.measured_resilience(unit * gradients, gradients=unit * gradients)
-    ...     print(np.mean(lengths**2) <= 2 * np.mean(lengths), round(float(found.moments[0]), 6))
+    ...     found = theory.measured_resilience(
+    ...         unit * gradients, gradients=unit * gradients
+    ...     )
+    ...     print(
+    ...         np.mean(lengths**2) <= 2 * np.mean(lengths),
+    ...         round(float(found.moments[0]), 6),
+    ...     )
     True 1.0
     False 1.0
     """

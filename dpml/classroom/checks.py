@@ -5,12 +5,18 @@ a slow reference and the typical mistakes to one of these::
 
     from dpml.classroom import checks
 
+
     def check_scale(answer):
         checks.number(
             answer,
             expected=sensitivity / epsilon,
             name="scale",
-            mistakes=[checks.Mistake(sensitivity * epsilon, "a smaller epsilon needs more noise, not less.")],
+            mistakes=[
+                checks.Mistake(
+                    sensitivity * epsilon,
+                    "a smaller epsilon needs more noise, not less.",
+                )
+            ],
         )
 
 A locked cell of the notebook calls ``items.check_scale(scale)``. It prints one line that starts with a tick,

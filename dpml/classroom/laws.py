@@ -4,7 +4,9 @@ An output that is one number or one label has a `Law`. An output that is an arra
 coordinate, and the coordinates are independent. `checks.law` compares an answer with such laws::
 
     def law(values, *, epsilon, noise=1.0):
-        return laws.laplace(np.mean(values), noise / (len(values) * epsilon))
+        return laws.laplace(
+            np.mean(values), noise / (len(values) * epsilon)
+        )
 """
 
 from __future__ import annotations

@@ -187,10 +187,18 @@ def gaussian_sigma_classic(*, epsilon: float, delta: float) -> float:
     >>> import math
     >>> from dpml import mechanisms
     >>> printed = 0.5 * math.sqrt(2 * math.log(1.25 / 1e-5))
-    >>> round(printed, 2), round(mechanisms.gaussian_epsilon(sigma=0.5, delta=1e-5), 3)
+    >>> (
+    ...     round(printed, 2),
+    ...     round(mechanisms.gaussian_epsilon(sigma=0.5, delta=1e-5), 3),
+    ... )
     (2.42, 9.997)
-    >>> sigma = mechanisms.gaussian_sigma_classic_formula(epsilon=20, delta=1e-5)
-    >>> round(sigma, 5), round(mechanisms.gaussian_delta(sigma=sigma, epsilon=20), 7)
+    >>> sigma = mechanisms.gaussian_sigma_classic_formula(
+    ...     epsilon=20, delta=1e-5
+    ... )
+    >>> (
+    ...     round(sigma, 5),
+    ...     round(mechanisms.gaussian_delta(sigma=sigma, epsilon=20), 7),
+    ... )
     (0.24224, 0.0015267)
     """
     try:

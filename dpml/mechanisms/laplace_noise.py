@@ -135,7 +135,10 @@ def laplace_epsilon(*, scale: float) -> float:
 
     >>> import math
     >>> from dpml import mechanisms
-    >>> [(round(math.exp(1 / b), 5), mechanisms.laplace_epsilon(scale=b)) for b in (1.0, 100.0)]
+    >>> [
+    ...     (round(math.exp(1 / b), 5), mechanisms.laplace_epsilon(scale=b))
+    ...     for b in (1.0, 100.0)
+    ... ]
     [(2.71828, 1.0), (1.01005, 0.01)]
     """
     scale = arguments.real("scale", scale, 1.0 / np.finfo(np.float64).max)

@@ -77,7 +77,10 @@ def distance_to_instability(counts: ArrayLike) -> NDArray[np.int64]:
     >>> int(stability.distance_to_instability([4, 3]))
     0
     >>> budget = {"epsilon": 1.0, "delta": 1e-5}
-    >>> [float(round(m_stab.release_probability(d, **budget), 10)) for d in (0, 1)]
+    >>> [
+    ...     float(round(m_stab.release_probability(d, **budget), 10))
+    ...     for d in (0, 1)
+    ... ]
     [5e-06, 1.35914e-05]
     """
     votes = cast_votes(counts)

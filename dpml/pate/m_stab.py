@@ -107,7 +107,10 @@ def release_probability(distance: ArrayLike, *, epsilon: float, delta: float) ->
     Counterexample: the probability of an answer at distances 1, 12 and 20.
 
     >>> from dpml.pate import m_stab
-    >>> [f"{m_stab.release_probability(d, epsilon=1.0, delta=1e-5):.3g}" for d in (1, 12)]
+    >>> [
+    ...     f"{m_stab.release_probability(d, epsilon=1.0, delta=1e-5):.3g}"
+    ...     for d in (1, 12)
+    ... ]
     ['1.36e-05', '0.693']
     >>> round(float(m_stab.release_probability(20, epsilon=1.0, delta=1e-5)), 4)
     0.9999

@@ -88,7 +88,9 @@ def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
     Counterexample: the loss of 100 labels, where sqrt(100) 0.1 = 1 is said.
 
     >>> from dpml.pate import voting
-    >>> d, d_prime = voting.argmax_log_probabilities([[1, 1], [0, 2]], scale=10.0)[:, 0]
+    >>> d, d_prime = voting.argmax_log_probabilities(
+    ...     [[1, 1], [0, 2]], scale=10.0
+    ... )[:, 0]
     >>> f"{100 * (d - d_prime):.4f}"
     '10.4690'
     """

@@ -122,9 +122,14 @@ def theorem_4_2(*, sigma: float, scale: float, delta0: float, delta: float) -> G
     >>> from dpml.ptr import single_release, theorems
     >>> setting = {"sigma": 0.5, "scale": 1.0, "delta0": 1e-8}
     >>> printed = theorems.theorem_4_2_printed(**setting, delta=1e-5)
-    >>> round(printed, 3), round(theorems.theorem_4_2(**setting, delta=1e-5).epsilon, 3)
+    >>> (
+    ...     round(printed, 3),
+    ...     round(theorems.theorem_4_2(**setting, delta=1e-5).epsilon, 3),
+    ... )
     (5.141, 10.998)
-    >>> round(single_release.single_delta(**setting, tau=0.5, epsilon=printed), 3)
+    >>> round(
+    ...     single_release.single_delta(**setting, tau=0.5, epsilon=printed), 3
+    ... )
     0.051
     """
     sigma, scale, delta0, delta = _direct(sigma, scale, delta0, delta)
@@ -216,9 +221,17 @@ def theorem_4_4(
     Counterexample: the bound and the exact value at order 4.
 
     >>> from dpml.ptr import privacy
-    >>> setting = {"q": 0.01, "sigma": 40.0, "tau": 0.1, "scale": 1.0, "delta0": 1e-8}
-    >>> f"{float(privacy.theorem_4_4(4, **setting)):.3e} {float(privacy.exact_subsampled_rdp(4, **setting)):.3e}"
-    '1.736e-04 1.728e-04'
+    >>> setting = {
+    ...     "q": 0.01,
+    ...     "sigma": 40.0,
+    ...     "tau": 0.1,
+    ...     "scale": 1.0,
+    ...     "delta0": 1e-8,
+    ... }
+    >>> for bound in (privacy.theorem_4_4, privacy.exact_subsampled_rdp):
+    ...     print(f"{float(bound(4, **setting)):.3e}")
+    1.736e-04
+    1.728e-04
     """
     a, q, given = _sampled_arguments(order, q, sigma, tau, scale, delta0)
     worst = _problem(float(a.max()), q, given) if a.size else None

@@ -54,10 +54,23 @@ def update_clipping_each_coordinate(
 
     >>> import torch
     >>> from dpml.training import broken, dpsgd
-    >>> rows = {"gradients": torch.tensor([[-5.0, 0.0]]), "generator": torch.Generator()}
-    >>> rates = {"sigma": 0.0, "clip_norm": 0.1, "learning_rate": 1.0, "expected_batch": 1.0}
+    >>> rows = {
+    ...     "gradients": torch.tensor([[-5.0, 0.0]]),
+    ...     "generator": torch.Generator(),
+    ... }
+    >>> rates = {
+    ...     "sigma": 0.0,
+    ...     "clip_norm": 0.1,
+    ...     "learning_rate": 1.0,
+    ...     "expected_batch": 1.0,
+    ... }
     >>> for step in (broken.update_clipping_each_coordinate, dpsgd.update):
-    ...     print([round(x, 6) for x in step(torch.zeros(2), **rows, **rates).tolist()])
+    ...     print(
+    ...         [
+    ...             round(x, 6)
+    ...             for x in step(torch.zeros(2), **rows, **rates).tolist()
+    ...         ]
+    ...     )
     [1.0, 0.0]
     [0.1, 0.0]
     """
@@ -101,11 +114,21 @@ def update_clipping_the_mean(
 
     >>> import torch
     >>> from dpml.training import broken, dpsgd
-    >>> rates = {"sigma": 0.0, "clip_norm": 1.0, "learning_rate": 1.0, "expected_batch": 100.0}
+    >>> rates = {
+    ...     "sigma": 0.0,
+    ...     "clip_norm": 1.0,
+    ...     "learning_rate": 1.0,
+    ...     "expected_batch": 100.0,
+    ... }
     >>> rows = torch.zeros(2, 100, 1)
     >>> rows[:, 0, 0] = torch.tensor([1000.0, -1000.0])
     >>> for step in (broken.update_clipping_the_mean, dpsgd.update):
-    ...     ends = step(torch.zeros(2, 1), gradients=rows, generator=torch.Generator(), **rates)
+    ...     ends = step(
+    ...         torch.zeros(2, 1),
+    ...         gradients=rows,
+    ...         generator=torch.Generator(),
+    ...         **rates,
+    ...     )
     ...     print(round(float(ends[1, 0] - ends[0, 0]), 6))
     2.0
     0.02
@@ -151,14 +174,31 @@ def update_noise_outside_learning_rate(
     >>> import torch
     >>> from dpml import mechanisms
     >>> from dpml.training import broken
-    >>> rates = {"sigma": 4.0, "clip_norm": 1.0, "learning_rate": 10.0, "expected_batch": 1.0}
+    >>> rates = {
+    ...     "sigma": 4.0,
+    ...     "clip_norm": 1.0,
+    ...     "learning_rate": 10.0,
+    ...     "expected_batch": 1.0,
+    ... }
     >>> ends = []
     >>> for g in (0.0, -1.0):
-    ...     rows = {"gradients": torch.tensor([[g]]), "generator": torch.Generator().manual_seed(0)}
-    ...     ends.append(float(broken.update_noise_outside_learning_rate(torch.zeros(1), **rows, **rates)[0]))
+    ...     rows = {
+    ...         "gradients": torch.tensor([[g]]),
+    ...         "generator": torch.Generator().manual_seed(0),
+    ...     }
+    ...     ends.append(
+    ...         float(
+    ...             broken.update_noise_outside_learning_rate(
+    ...                 torch.zeros(1), **rows, **rates
+    ...             )[0]
+    ...         )
+    ...     )
     >>> round(ends[1] - ends[0], 4)
     10.0
-    >>> [round(mechanisms.gaussian_epsilon(sigma=4.0 / move, delta=1e-5), 4) for move in (10.0, 1.0)]
+    >>> [
+    ...     round(mechanisms.gaussian_epsilon(sigma=4.0 / move, delta=1e-5), 4)
+    ...     for move in (10.0, 1.0)
+    ... ]
     [13.2067, 0.9263]
     """
     check_update(parameters, gradients, sigma, clip_norm, learning_rate, expected_batch)

@@ -119,8 +119,13 @@ def sound_sensitivity(*, dimension: int, beta: int, low: float = -1.0) -> float:
     >>> theta[0], theta[1] = 4e12, -4e12
     >>> one, other = -np.ones(64), -np.ones(64)
     >>> one[0], other[1] = one[0] + 1e-12, other[1] + 1e-12
-    >>> ends = [np.outer(0.5 - x, np.clip(theta.T @ x, -1, 1)) for x in (one, other)]
-    >>> int(budget.printed_sensitivity(dimension=64, beta=32)), int(np.round(abs(ends[0] - ends[1]).sum()))
+    >>> ends = [
+    ...     np.outer(0.5 - x, np.clip(theta.T @ x, -1, 1)) for x in (one, other)
+    ... ]
+    >>> (
+    ...     int(budget.printed_sensitivity(dimension=64, beta=32)),
+    ...     int(np.round(abs(ends[0] - ends[1]).sum())),
+    ... )
     (2176, 6144)
     """
     dimension, beta = _count("dimension", dimension), _count("beta", beta)
@@ -373,7 +378,10 @@ def sound_hidden_sensitivity(theta: ArrayLike, *, mu: float) -> float:
     >>> import numpy as np
     >>> from dpml.certified.stobatch import budget
     >>> theta = np.ones((4, 1))
-    >>> budget.printed_hidden_sensitivity(theta), float((theta.T @ np.ones(4))[0])
+    >>> (
+    ...     budget.printed_hidden_sensitivity(theta),
+    ...     float((theta.T @ np.ones(4))[0]),
+    ... )
     (1.0, 4.0)
     """
     weights = np.abs(arguments.array("theta", theta, ndim=2, min_size=1))
@@ -419,7 +427,10 @@ def sound_size(*, kappa: ArrayLike, phi: ArrayLike) -> NDArray[np.float64]:
     >>> from dpml.certified import pixeldp, smoothing
     >>> from dpml.certified.stobatch import budget
     >>> kappa = pixeldp.largest_epsilon(0.95**2, upper=0.05**2, delta=0.0)
-    >>> sizes = [size(kappa=kappa, phi=kappa) for size in (budget.printed_size, budget.sound_size)]
+    >>> sizes = [
+    ...     size(kappa=kappa, phi=kappa)
+    ...     for size in (budget.printed_size, budget.sound_size)
+    ... ]
     >>> changes = smoothing.laplace_radius(0.95, upper=0.05, scale=1.0)
     >>> [round(float(size), 3) for size in (sizes[0], changes, sizes[1])]
     [5.889, 2.303, 1.472]

@@ -72,7 +72,9 @@ def from_known_image(noisy: ArrayLike, *, known: ArrayLike, index: int = 0) -> N
     >>> from dpml.certified.stobatch import reconstruction
     >>> images = data.digits().train_images[:1400].reshape(1400, 64) / 8 - 1
     >>> noisy = images + np.random.default_rng(1).laplace(scale=62.0, size=64)
-    >>> found = reconstruction.from_known_image(noisy, known=images[800], index=800)
+    >>> found = reconstruction.from_known_image(
+    ...     noisy, known=images[800], index=800
+    ... )
     >>> bool(abs(found - images).max() < 1e-12)
     True
     """
@@ -109,7 +111,13 @@ def from_background(noisy: ArrayLike, *, low: float = -1.0) -> NDArray[np.float6
     >>> from dpml.certified.stobatch import reconstruction
     >>> images = data.digits().train_images[:350].reshape(350, 64) / 8 - 1
     >>> noisy = images + np.random.default_rng(2).laplace(scale=62.0, size=64)
-    >>> bool(abs(noisy - images).max() > 62), bool(abs(reconstruction.from_background(noisy) - images).max() < 1e-12)
+    >>> (
+    ...     bool(abs(noisy - images).max() > 62),
+    ...     bool(
+    ...         abs(reconstruction.from_background(noisy) - images).max()
+    ...         < 1e-12
+    ...     ),
+    ... )
     (True, True)
     """
     rows = arguments.array("noisy", noisy, ndim=2, min_size=1)
@@ -211,8 +219,12 @@ def labels_over_steps(released: ArrayLike, *, hidden: ArrayLike) -> NDArray[np.f
     >>> from dpml.certified.stobatch import reconstruction
     >>> rng, labels = np.random.default_rng(3), data.digits().train_labels[:100]
     >>> hidden = rng.uniform(-1, 1, size=(9, 100, 16))
-    >>> sums = np.einsum("tmh,mk->thk", hidden, np.eye(10)[labels]) + rng.laplace(scale=1e6, size=(16, 10))
-    >>> found = reconstruction.labels_over_steps(sums, hidden=hidden).argmax(axis=1)
+    >>> sums = np.einsum(
+    ...     "tmh,mk->thk", hidden, np.eye(10)[labels]
+    ... ) + rng.laplace(scale=1e6, size=(16, 10))
+    >>> found = reconstruction.labels_over_steps(sums, hidden=hidden).argmax(
+    ...     axis=1
+    ... )
     >>> bool(np.all(found == labels))
     True
     """

@@ -177,9 +177,14 @@ def m_svec(
 
     >>> from dpml.accounting import composition
     >>> from dpml.pate.sparse_vector import privacy
-    >>> noise = privacy.m_svec_noise_classic(epsilon=1.0, delta=1e-5, cutoff=1, queries=1)
+    >>> noise = privacy.m_svec_noise_classic(
+    ...     epsilon=1.0, delta=1e-5, cutoff=1, queries=1
+    ... )
     >>> one = {"epsilon": 2 / noise.scale, "delta": 0.0, "delta_prime": 5e-6}
-    >>> [round(composition.advanced(k=runs, **one).epsilon, 3) for runs in (1, 2)]
+    >>> [
+    ...     round(composition.advanced(k=runs, **one).epsilon, 3)
+    ...     for runs in (1, 2)
+    ... ]
     [0.511, 0.729]
     """
     numbers = arguments.whole_numbers("distances", distances, ndim=1, min_size=1, high=math.inf)

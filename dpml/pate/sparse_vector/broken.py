@@ -42,8 +42,16 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     Counterexample: the loss of 100 answers below, at epsilon = 1: each query costs epsilon/4.
 
     >>> from dpml.pate.sparse_vector import outcomes
-    >>> ask = {"above": [0] * 100, "threshold": 0.0, "threshold_scale": 0.0, "query_scale": 4.0}
-    >>> d, d_prime = (outcomes.outcome_log_probability([x] * 100, **ask) for x in (0.0, 1.0))
+    >>> ask = {
+    ...     "above": [0] * 100,
+    ...     "threshold": 0.0,
+    ...     "threshold_scale": 0.0,
+    ...     "query_scale": 4.0,
+    ... }
+    >>> d, d_prime = (
+    ...     outcomes.outcome_log_probability([x] * 100, **ask)
+    ...     for x in (0.0, 1.0)
+    ... )
     >>> round(d - d_prime, 9)
     25.0
     """
@@ -93,8 +101,16 @@ def printed_sparse(
     >>> import math
     >>> from dpml.pate.sparse_vector import outcomes
     >>> b = math.sqrt(32 * math.log(1e5)) * 0.1
-    >>> ask = {"above": [1], "threshold": 0.0, "threshold_scale": b / 2, "query_scale": b}
-    >>> p, q = (math.exp(outcomes.outcome_log_probability([x], **ask)) for x in (0.0, -1.0))
+    >>> ask = {
+    ...     "above": [1],
+    ...     "threshold": 0.0,
+    ...     "threshold_scale": b / 2,
+    ...     "query_scale": b,
+    ... }
+    >>> p, q = (
+    ...     math.exp(outcomes.outcome_log_probability([x], **ask))
+    ...     for x in (0.0, -1.0)
+    ... )
     >>> round(p - math.exp(0.1) * q, 6)
     0.127379
     """

@@ -85,7 +85,9 @@ def sparse_scale_classic(*, epsilon: float, delta: float, cutoff: int) -> float:
     >>> from dpml.pate.sparse_vector import privacy
     >>> round(math.sqrt(32 * math.log(1e5)) * 0.1, 2)
     1.92
-    >>> round(privacy.sparse_scale_classic(epsilon=0.1, delta=1e-5, cutoff=1), 1)
+    >>> round(
+    ...     privacy.sparse_scale_classic(epsilon=0.1, delta=1e-5, cutoff=1), 1
+    ... )
     191.9
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff)
@@ -138,8 +140,16 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
     >>> import math
     >>> from dpml.pate.sparse_vector import outcomes
     >>> scale, threshold = math.sqrt(32 * math.log(1e5)) * 0.1, 46.857
-    >>> ask = {"above": [1], "threshold": threshold, "threshold_scale": scale, "query_scale": 2 * scale}
-    >>> p, q = (math.exp(outcomes.outcome_log_probability([d], **ask)) for d in (46.0, 45.0))
+    >>> ask = {
+    ...     "above": [1],
+    ...     "threshold": threshold,
+    ...     "threshold_scale": scale,
+    ...     "query_scale": 2 * scale,
+    ... }
+    >>> p, q = (
+    ...     math.exp(outcomes.outcome_log_probability([d], **ask))
+    ...     for d in (46.0, 45.0)
+    ... )
     >>> round(p - math.exp(0.1) * q, 4)
     0.0424
     """
