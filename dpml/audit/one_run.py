@@ -67,9 +67,11 @@ def one_run_probability(*, correct: int, guesses: int, canaries: int, epsilon: f
 
 @np.errstate(under="ignore")
 def _probability(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
-    fewer = np.arange(correct, max(0, correct - canaries) - 1, -1.0)  # v, v - 1, ..., down to 0 or v - m
-    some = np.maximum(fewer, 1.0)
     wrong = 1.0 / (1.0 + math.exp(epsilon))
+    # v, v - 1, ..., down to where f is 1 up to e^-50, by Hoeffding: from there on the rate falls. Never below v - m.
+    certain = math.floor(guesses * (1.0 - wrong) - 5.0 * math.sqrt(guesses))
+    fewer = np.arange(correct, max(0, min(certain, correct - 1)) - 1, -1.0)
+    some = np.maximum(fewer, 1.0)
     reached = np.where(fewer > 0.0, betaincc(guesses - some + 1.0, some, wrong), 1.0)
     if delta == 0.0 or correct == 0:
         return float(reached[0])

@@ -6,10 +6,13 @@ r"""Noise on the whole numbers, drawn exactly: the discrete Laplace and the disc
     P(N_{\mathbb Z}(\sigma^2) = k) = \frac{e^{-k^2/2\sigma^2}}{\sum_j e^{-j^2/2\sigma^2}} .
 
 The answer is a whole number of sensitivity 1, such as a count; it holds for every neighbouring relation for which that
-is its sensitivity. Ordinary noise in floating point does not have the density that its proof assumes
-(`dpml.mechanisms.floating_point` shows an output that tells two datasets apart for certain). Here every number is an
-integer, every probability a ratio of integers, and the law is the stated one, not nearly, if the random bits are fair
-and nobody can predict them. NumPy's generators give fair bits that can be predicted from enough of them.
+is its sensitivity. A whole number cannot be divided by its sensitivity: if that is s > 1, noise of the scale s b is
+(1/b, 0)-private, and noise of deviation s sigma has the Rényi divergence below.
+
+Ordinary noise in floating point does not have the density that its proof assumes (`dpml.mechanisms.floating_point`
+shows an output that tells two datasets apart for certain). Here every number is an integer, every probability a ratio
+of integers, and the law is the stated one, not nearly, if the random bits are fair and nobody can predict them. NumPy's
+generators give fair bits that can be predicted from enough of them.
 
 Theorem. The discrete Laplace mechanism is (1/b, 0)-private, and no smaller epsilon holds with delta = 0. The least
 delta of the discrete Gaussian mechanism for one answer of sensitivity 1 is, with $Y \sim N_{\mathbb Z}(\sigma^2)$,

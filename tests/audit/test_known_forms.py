@@ -90,6 +90,16 @@ def test_delta_is_paid_as_the_theorem_says():
         assert found == pytest.approx(min(1.0, law.sf(v - 1) + 2 * m * delta * rate), rel=1e-9)
 
 
+@pytest.mark.parametrize("v", [1, 1900, 2450, 2600, 3000])
+def test_delta_is_paid_at_every_number_of_guesses_fewer(v):
+    """Against the maximum over all i, where most of them need not be looked at."""
+    m, r, epsilon, delta = 5000, 4000, 0.5, 1e-6
+    reached = stats.binom(r, 1 / (1 + math.exp(-epsilon))).sf(np.arange(v, v - m - 1, -1) - 1)
+    expected = reached[0] + 2 * m * delta * ((reached[1:] - reached[0]) / np.arange(1, m + 1)).max()
+    found = one_run.one_run_probability(correct=v, guesses=r, canaries=m, epsilon=epsilon, delta=delta)
+    assert found == pytest.approx(min(1.0, expected), rel=1e-9)
+
+
 @pytest.mark.parametrize("delta", [0.0, 0.02, 0.2])
 def test_no_mechanism_beats_the_probability(delta):
     """Coins released by randomized response, each shown outright with probability delta: its law by convolution."""
