@@ -50,6 +50,7 @@ TOOL = dict.fromkeys("abcdefg", False) | dict.fromkeys("adg", True)
 
 RIGHT = {
     items.check_affordable: [206, (20 / gaussian_sigma(epsilon=3.0, delta=1e-5)) ** 2 // 1],
+    items.check_replaced: [1.993, gaussian_epsilon(sigma=2.0, delta=1e-5)],
     items.check_label_noise: [
         lambda *, queries, epsilon, delta: np.sqrt(2) * gaussian_sigma(epsilon=epsilon, delta=delta) * queries**0.5,
         by_search,
@@ -72,6 +73,7 @@ ARGUMENTS = {
 
 WRONG = {
     items.check_affordable: [(827.4, "one standard deviation"), (100, "solve for Q"), (-206, "wrong sign")],
+    items.check_replaced: [(3.0, "becomes another"), (-1.99, "wrong sign"), (0.0, "becomes another")],
     items.check_label_noise: [
         (lambda *, queries, epsilon, delta: queries**2 / epsilon, "one below the other"),
         (lambda *, queries, epsilon, delta: 1 / epsilon, "too small"),

@@ -1,4 +1,4 @@
-"""The checks of the question and exercises of chapter 09, DP-SGD or PATE?.
+"""The checks of the questions and exercises of chapter 09, DP-SGD or PATE?.
 
 Votes are whole numbers. One replaced record moves one vote in every question. Noise is in votes.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
-from dpml.mechanisms import gaussian_sigma, gaussian_sigma_classic_formula
+from dpml.mechanisms import gaussian_epsilon, gaussian_sigma, gaussian_sigma_classic_formula
 from dpml.pate import voting
 
 
@@ -33,6 +33,30 @@ def check_affordable(answer: Any) -> None:
             Mistake(math.floor(math.sqrt(most)), "this is the root of the number of labels."),
         ],
         hint="Set the lead, 80 votes, equal to two standard deviations, and solve for Q.",
+    )
+
+
+def check_replaced(answer: Any) -> None:
+    """Epsilon of one full step with noise multiplier 4, at delta 1e-5, where a record is replaced."""
+
+    def with_noise(sigma: float) -> float:
+        return gaussian_epsilon(sigma=sigma, delta=1e-5)
+
+    checks.number(
+        answer,
+        name="replaced",
+        expected=with_noise(2.0),
+        rel=0.005,
+        mistakes=[
+            Mistake(with_noise(4.0), "this is for a record that is added or removed."),
+            Mistake(
+                2 * with_noise(4.0),
+                "group privacy doubles epsilon, but its delta grows too. Here delta stays the same.",
+            ),
+            Mistake(with_noise(4.0 / math.sqrt(2)), "two gradients change, and they may point in opposite directions."),
+            Mistake(with_noise(8.0), "a replaced record moves the sum farther, which takes more noise, not less."),
+        ],
+        hint="How far does the sum of clipped gradients move when one of them becomes another?",
     )
 
 
