@@ -263,7 +263,7 @@ def argument(text: Any, *, name: str, minimum_words: int, rubric: Sequence[str],
     if words == 0 or " ".join(text.casefold().split()).strip("*. ") == "write your answer here":
         not_written(name)
     if words < minimum_words:
-        size = f"{words} word{'s' * (words > 1)}"
+        size = f"{words} word{'s' * (words != 1)}"
         raise NotYet(f"{name}: your argument has {size}. Use at least {minimum_words}: say why, not only what.")
     print(f"{name}: read, not graded. Compare your argument with these points:")
     for point in rubric:
