@@ -222,9 +222,9 @@ stand a cost of $\varepsilon$. An observer of both noisy values would pay for bo
 def both_sizes(rng: np.random.Generator) -> Graded:
     kappa, phi = (round(float(value), 3) for value in rng.uniform([0.1, 0.5], [2.0, 2.4]))
     return number(
-        "size",
+        "both",
         title="Two noises, one size",
-        asked=f"{code(TWO)}\n\nSet `size`, to at least four digits, to the size that composition certifies for both "
+        asked=f"{code(TWO)}\n\nSet `both`, to at least four digits, to the size that composition certifies for both "
         f"together, for $\\kappa = {kappa}$ and $\\varphi = {phi}$.",
         right=f"{kappa} * {phi} / ({kappa} + {phi})",
         mistakes={

@@ -137,6 +137,7 @@ def test_a_seed_draws_its_own_sheet(slug: str) -> None:
     assert len({repr(sheet) for sheet in sheets.values()}) == len(sheets)
     names: Mapping[str, set[str]] = {item.name: set() for sheet in sheets.values() for item in graded(sheet)}
     for sheet in sheets.values():
+        assert len({item.name for item in sheet.items}) == len(sheet.items), "nbgrader refuses a name that comes twice"
         for item in graded(sheet):
             names[item.name].add(item.question + item.hidden)
     assert [name for name, texts in names.items() if len(texts) == 1 and len(sheets) > 3] == []
