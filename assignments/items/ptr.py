@@ -77,8 +77,6 @@ def margin_of_extreme(rng: np.random.Generator) -> Graded:
             "this looks only at the removal of a number; one that is added can move the value as well.": "0 if len(values) "
             f"== 0 else int({lone} - 1)",
             "this says whether the dataset is in trouble, not how far away trouble is.": f"int({sensitivity} <= tau)",
-            "this takes every number as if it had to go: the last one may stay alone.": "0 if len(values) == 0 else "
-            f"int(min({ends}, {lone}))",
         },
         hint=f"Trouble: no number within tau of {end}, or one that is alone within tau. Count what must go for either.",
         points=3,
@@ -446,10 +444,10 @@ def pushed_in(rng: np.random.Generator) -> Graded:
             return float(norms[len(norms) - trim - 1]) if len(norms) > trim else 0.0
         """
         wrong = {
+            "this is the global sensitivity; in this dataset less may be possible.": "float(bound)",
             "if a long record goes, the longest that stayed in is left out in its place: it is that one, or a shorter one, "
             "that goes.": "float(min(np.max(norms, initial=0.0), bound))",
             "this is what an added record pushes in; here one is removed.": right.format("", "float(bound)"),
-            "this is the global sensitivity; in this dataset less may be possible.": "float(bound)",
         }
     wrong["the lengths are clipped to the bound before they are summed."] = shape.replace(
         "np.minimum(norms, bound)", "norms"

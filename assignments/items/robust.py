@@ -123,12 +123,12 @@ def least_trim(rng: np.random.Generator) -> Graded:
         },
         mistakes={
             "trimming does not know who lies: as many as there are liars may not be enough, or more than needed.": "liars",
+            "this is one too few.": searched("min(trim, liars) + 1").replace("return trim", "return max(0, trim - 1)"),
             "some liars may let themselves be left out, so that fewer honest gradients are, and the others may be longer.": (
                 searched("1")
             ),
             "this leaves out all liars that could be there only if they are the longest, which they avoid.": "max(0, liars - "
             "int(limit / bound))",
-            "this is one too few.": searched("min(trim, liars) + 1").replace("return trim", "return max(0, trim - 1)"),
         },
         hint="For a given F let k liars be so long that they are left out. How long may the others be?",
         points=3,
