@@ -88,16 +88,17 @@ def _vertex(x: list[float], y: list[float]) -> float:
     return x[1] - 0.5 * ((x[1] - x[0]) * left - (x[1] - x[2]) * right) / (left - right)
 
 
-def guess(q: float, sigma: float, steps: float, log_inverse_delta: float) -> float:
-    """About the best lambda: from alpha = q^2 (e^(1/sigma^2) - 1) lambda (lambda + 1)/2, true of small lambda, but no
-    more than where the second term q^(lambda+1) e^(lambda (lambda+1)/(2 sigma^2)) of the moment takes over."""
+def limits(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tuple[float, float]:
+    """Two numbers of which the smaller is about the best lambda: the best by the moment at small lambda,
+    alpha = q^2 (e^(1/sigma^2) - 1) lambda (lambda + 1)/2, and where its second term q^(lambda+1)
+    e^(lambda (lambda+1)/(2 sigma^2)) takes over."""
     inverse = max(min(1.0 / sigma / sigma, 1e300), 1e-300) if sigma > 1e-150 else 1e300
     log_unit = 2.0 * math.log(q) + (math.log(math.expm1(inverse)) if inverse < 30.0 else inverse)
     balance = 0.5 * (math.log(2.0 * max(log_inverse_delta, 0.01)) - math.log(steps) - log_unit)
     limit = (
         math.log(2.0 * (-math.log(q) + 1e-3) / inverse + log_inverse_delta / steps / inverse) if q < 1.0 else math.inf
     )
-    return math.exp(min(max(min(balance, limit), -25.0), 40.0))
+    return math.exp(min(max(balance, -25.0), 40.0)), math.exp(min(max(limit, -25.0), 40.0))
 
 
 def curve(

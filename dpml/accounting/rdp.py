@@ -215,7 +215,7 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
 
     def others(counts: list[int]) -> dict[int, float]:
         slack, used = -math.log(delta), np.array(counts, dtype=np.float64)
-        first, last = (orders.guess(q, sigma, float(t), slack) for t in (used[-1], used[0]))
+        first, last = (min(orders.limits(q, sigma, float(t), slack)) for t in (used[-1], used[0]))
         with np.errstate(over="ignore"):
             found = orders.curve(_moments(q, sigma), used, slack, guesses=(first, last))
         return dict(zip(counts, _finite(found, "sigma", sigma).tolist(), strict=True))
@@ -286,7 +286,7 @@ def poisson_subsampled_lower(order: int, *, q: float, rdp: Callable[[int], float
 
 def _best(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tuple[float, float]:
     """The least epsilon found and its lambda."""
-    start = orders.guess(q, sigma, steps, log_inverse_delta)
+    start = min(orders.limits(q, sigma, steps, log_inverse_delta))
     with np.errstate(over="ignore"):
         return orders.best(_moments(q, sigma), steps, log_inverse_delta, guess=start)
 

@@ -191,7 +191,7 @@ def _best(moment: orders.Moment, q: float, given: Parameters, steps: int, delta:
             return found
 
         noise = 1.0 / math.sqrt(given.sigma**-2 + given.scale**-2)
-        guess = orders.guess(q, noise, float(steps), -math.log(left))
+        guess = min(orders.limits(q, noise, float(steps), -math.log(left)))
         with np.errstate(over="ignore"):
             value, lam = orders.best(within, float(steps), -math.log(left), guess=min(guess, last / 8.0))
         value, order = refuse_overflow(value, given.sigma), lam + 1.0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from dpml import arguments, mechanisms, numerics
-from dpml.accounting.pld.limits import LARGEST_SIGMA, checked_run
+from dpml.accounting.pld.limits import LARGEST_SIGMA, ROUNDING, checked_run
 
 
 def checked(q: float, steps: int, epsilon: float, delta: float) -> tuple[float, int, float, float]:
@@ -25,6 +25,14 @@ def central_limit(q: float, steps: int, epsilon: float, delta: float) -> float:
     """
     mu = 1.0 / mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
     return 1.0 / math.sqrt(math.log1p((mu / q) ** 2 / steps))
+
+
+def exact_epsilon(q: float, sigma: float, steps: int, delta: float) -> float | None:
+    """What one step, or steps without sampling, spend, rounded up; None for others."""
+    if q < 1.0 and steps > 1:
+        return None
+    base = mechanisms.gaussian_epsilon(sigma=sigma / math.sqrt(steps), delta=delta / q)
+    return float(numerics.log1p_scaled_expm1(base, q=q)) * (1.0 + ROUNDING)
 
 
 def exact_sigma(q: float, steps: int, epsilon: float, delta: float) -> float:

@@ -18,9 +18,7 @@ the other setting.
 
 from __future__ import annotations
 
-import math
-
-from dpml import arguments, mechanisms, numerics
+from dpml import arguments
 from dpml.accounting.guarantee import Bounds
 from dpml.accounting.pld import calibration, pairs
 from dpml.accounting.pld.lattice import bracket
@@ -95,13 +93,12 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
 
 def _upper_end(q: float, sigma: float, steps: int, delta: float) -> float:
     """The upper end where there is noise and delta is below the chance of being drawn; arguments not checked."""
-    if q == 1.0:
-        return mechanisms.gaussian_epsilon(sigma=sigma / 2.0 / math.sqrt(steps), delta=delta) * (1.0 + ROUNDING)
-    arguments.real("q", q, 1e-9, 1.0, high_open=True)
-    arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA)
-    if steps == 1:
-        base = mechanisms.gaussian_epsilon(sigma=sigma / 2.0, delta=delta / q)
-        return float(numerics.log1p_scaled_expm1(base, q=q)) * (1.0 + ROUNDING)
+    if q < 1.0:
+        arguments.real("q", q, 1e-9)
+        arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA)
+    exact = calibration.exact_epsilon(q, sigma / 2.0, steps, delta)
+    if exact is not None:
+        return exact
     pair = pairs.without_replacement(pairs.gaussian(2.0 / sigma), q)
     with losses_of(sigma):
         return bracket.epsilon_upper([(pair, steps)], delta, TOLERANCE)

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from dpml import numerics
 from dpml.accounting import orders
-from dpml.accounting.pld.contour import placement
+from dpml.accounting.pld.contour import placement, transform
 from dpml.accounting.pld.contour.line import Line, line
-from dpml.accounting.pld.contour.placement import Step
-from dpml.accounting.pld.contour.transform import UNIT
+from dpml.accounting.pld.contour.transform import UNIT, Step
 from dpml.accounting.pld.limits import INTERVAL, agree, scale
 from dpml.accounting.pld.pairs import Array
 
@@ -40,7 +40,7 @@ _OF_MANY = 1e-6  # relative to delta
 def both_directions(q: float, sigma: float, steps: int, delta: float, tolerance: float) -> tuple[float, float]:
     """Ends of epsilon for add/remove neighbours, `tolerance` times `scale` apart if possible; else 0 and infinity."""
     begun = start(q, sigma, steps, delta)
-    removed = begun and epsilon_ends(Step(q, sigma, 1.0), steps, delta, *begun, tolerance)
+    removed = begun and epsilon_ends(begun[0], steps, delta, *begun[1:], tolerance)
     if removed is None:
         return 0.0, math.inf
     low, high, lam = removed
@@ -56,7 +56,7 @@ def delta_both_directions(q: float, sigma: float, steps: int, epsilon: float) ->
     if removed is None:
         return None
     low, high, lam = removed
-    if line_certifies(Step(q, sigma, -1.0), np.array([float(steps)]), low, np.array([epsilon]), lam).all():
+    if high >= 1.0 or line_certifies(Step(q, sigma, -1.0), np.array([float(steps)]), high, np.array([epsilon]), lam)[0]:
         return low, high
     added = delta_ends(Step(q, sigma, -1.0), steps, epsilon)
     return (max(low, added.lower), max(high, added.upper)) if added else None
@@ -64,23 +64,47 @@ def delta_both_directions(q: float, sigma: float, steps: int, epsilon: float) ->
 
 def delta_ends(step: Step, steps: int, epsilon: float) -> Ends | None:
     """Both ends of delta at epsilon in one direction."""
-    view = placement.centred(step, steps, step.sigma, epsilon=epsilon)
-    if view is None or view[2] < _LOG_LEAST:
-        return None
-    seen, log_delta, at = view[0], view[2] - 2.0, np.array([epsilon])
-    for _ in range(4):
-        plan = placement.placement_for(seen, [(steps, epsilon)], log_delta, ACCURACY)
-        count = np.array([float(steps)])
+    at, count, lam, steep = np.array([epsilon]), np.array([float(steps)]), step.sigma, 0.0
+    log_delta, low, high = 0.0, -math.inf, 0.0
+    for _ in range(5):
+        view = placement.centred(step, steps, lam, epsilon=epsilon)
+        if view is None:
+            break
+        lam, log_delta = view[1], min(log_delta, view[2] - 2.0)
+        steep, whole, before = max(steep, lam), step._replace(cut=math.inf), step.cut
+        if log_delta < _LOG_LEAST - 2.0 and line_certifies(whole, count, math.exp(_LOG_LEAST), at, lam)[0]:
+            return Ends(0.0, math.exp(_LOG_LEAST), lam)
+        if log_delta > -3.0 and (missing := _missing(whole, steps, epsilon)) < ACCURACY:
+            return Ends(1.0 - missing, 1.0, lam)
+        step = without_rare(step, steps, log_delta)
+        if step.cut < before == math.inf:
+            continue
+        seen = placement.moments_near(step, lam)
+        plan = seen and placement.placement_for(seen, [(steps, epsilon)], log_delta, ACCURACY)
         found = plan and (
-            line(step, count, plan, ACCURACY) or line(step, count, plan, SHORT, blur_for(1e-4 / plan.lam, plan.lam))
+            line(step, count, plan, ACCURACY) or line(step, count, plan, SHORT, blur_for(1e-4 / steep, steep))
         )
         if not found:
-            return None
-        low, high = float(found.log_lower(at)[0]), float(found.log_upper(at)[0][0])
+            break
+        above, slope = found.log_upper(at)
+        low, high, steep = max(low, float(found.log_lower(at)[0])), min(high, float(above[0])), -float(slope[0])
         if high - low <= (10.0 * ACCURACY if isinstance(found.below, float) else 1e-3):
-            return Ends(math.exp(low) * (1.0 - 1e-14), math.exp(high) * (1.0 + 1e-14), found.lam)
+            break
         log_delta = min(log_delta - 2.0, high)
-    return None
+    if high - low > 1e-2:
+        return None
+    return Ends(math.exp(low) * (1.0 - 1e-14), math.exp(high) * (1.0 + 1e-14), lam)
+
+
+def _missing(step: Step, steps: int, epsilon: float) -> float:
+    """At most so much is delta below 1: with 0 < mu <= 1, min(1, e^(epsilon - S)) <= e^(mu (epsilon - S))."""
+    mu = 2.0 ** -np.arange(40.0)
+    powers = np.array([step.power(-value) for value in mu])
+    at = transform.grid(step, 0.0, 1.0, transform.step_for(step, 0.0, 0.0))
+    best = int(np.argmin(steps * transform.grid_moments(at, powers) + mu * epsilon))
+    law = step.tilted(float(powers[best]), 0.0)
+    spare = steps * law.moment_error + 16.0 * UNIT * (1.0 + steps * abs(law.log_moment) + mu[best] * epsilon)
+    return math.exp(min(0.0, steps * law.log_moment + mu[best] * epsilon + spare))
 
 
 def blur_for(width: float, lam: float) -> float:
@@ -88,15 +112,28 @@ def blur_for(width: float, lam: float) -> float:
     return math.sqrt(0.5 * width / (lam + 1.0))
 
 
-def start(q: float, sigma: float, steps: int, delta: float) -> tuple[float, float] | None:
-    """About an epsilon and the tilt of its Chernoff bound: from the best Rényi order, which is one more than the tilt.
+def start(q: float, sigma: float, steps: int, delta: float) -> tuple[Step, float, float] | None:
+    """The removal of a record, about an epsilon, and the tilt of its Chernoff bound: from the best Rényi order, which
+    is one more than the tilt.
 
-    The truth is mostly about two over the tilt below the bound.
+    The truth is mostly about two over the tilt below the bound. Where rare large losses keep the order far below the
+    one that is good for the others, those that together are nothing beside delta are cut off.
     """
     log_delta = math.log(delta)
-    lam = orders.guess(q, sigma, float(steps), -log_delta)
-    view = placement.centred(Step(q, sigma, 1.0), steps, lam, log_delta=log_delta)
-    return view and (max(0.0, view[2] - 2.0 / view[1]), view[1])
+    lam, limit = orders.limits(q, sigma, float(steps), -log_delta)
+    step = without_rare(Step(q, sigma, 1.0), steps, log_delta)
+    view = placement.centred(step, steps, lam if step.cut < math.inf else min(lam, limit), log_delta=log_delta)
+    return view and (step, max(0.0, view[2] - 2.0 / view[1]), view[1])
+
+
+def without_rare(step: Step, steps: int, log_delta: float) -> Step:
+    """The same step with a cut that loses some 1e-10 of delta, where that makes the line much better."""
+    lam, limit = orders.limits(step.q, step.sigma, float(steps), -log_delta)
+    if step.sign < 0.0 or lam <= min(2.0 * limit, 50.0 * step.sigma):
+        return step
+    share = 0.5e-10 * math.exp(log_delta) / steps
+    tails = special.ndtri([share, min(0.5, share / step.q)])
+    return step._replace(cut=max(4.0, -tails[0], 1.0 / step.sigma - tails[1]))
 
 
 def certified_ends(found: Line, log_delta: float, guess: Array, close: Array) -> Array:
@@ -119,14 +156,21 @@ def certified_ends(found: Line, log_delta: float, guess: Array, close: Array) ->
 
 
 def safe_search(
-    bound: Callable[[Array], Array], log_delta: float, low: float, high: float, guess: float, width: float
+    bound: Callable[[Array], Array], log_delta: float, low: float, high: float, width: float
 ) -> tuple[float, float]:
-    """Epsilons at most `width` apart at which the logarithm of a bound of delta is above log delta and not."""
+    """Epsilons at most `width` apart at which the logarithm of a bound of delta is not below log delta, and below it.
 
-    def excess(at: float) -> float:
-        return min(max(float(bound(np.array([at]))[0]) - log_delta, -700.0), 700.0)
+    Looked for from `high` downwards, where the bound is at most delta; `low` is taken if the bound is not reached.
+    """
 
-    return numerics.bracket(excess, low=low, high=high, guess=guess, width=width) if low < high else (low, high)
+    def excess(way: float) -> float:
+        at = max(low, high - way)
+        return min(max(log_delta - float(bound(np.array([at]))[0]), -700.0), 700.0) if at > low else -1.0
+
+    if low >= high:
+        return low, high
+    least, most = numerics.bracket(excess, low=0.0, high=high - low, guess=min(0.4 * width, high - low), width=width)
+    return max(low, high - most), high - least
 
 
 class Ends(NamedTuple):
@@ -153,7 +197,7 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
         where = seen and placement.placement_for(seen, [(steps, guess)], log_delta, accuracy)
         found = where and line(step, np.array([float(steps)]), where, accuracy, blur)
         if not (seen and found):
-            if blur or not seen:
+            if blur or not seen or (step.q * steps < 0.2 and (steps < 100 or guess < 1.0)):
                 break
             accuracy, tolerance = SHORT, INTERVAL
             blur = blur_for(INTERVAL * scale(guess), lam)
@@ -162,10 +206,10 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
         high = min(high, float(certified_ends(found, log_delta, np.array([guess]), np.array([close]))[0]))
         if math.isinf(high):
             break
-        low = safe_search(found.log_lower, log_delta, min(low, high), high, max(low, high - close), close)[0]
+        low = safe_search(found.log_lower, log_delta, min(low, high), high, close)[0]
         wide = high - low > tolerance * scale(high)
         if wide and found.log_upper(np.array([high]))[0][0] <= log_delta:  # too far, where delta is flat or uneven
-            high = safe_search(lambda at: found.log_upper(at)[0], log_delta, low, high, high, close)[1]  # noqa: B023
+            high = safe_search(lambda at: found.log_upper(at)[0], log_delta, low, high, close)[1]  # noqa: B023
         if high - low <= tolerance * scale(high):
             break
         if blur:
@@ -184,29 +228,20 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
 
 def line_certifies(step: Step, counts: Array, delta: float, epsilons: Array, lam: float) -> NDArray[np.bool_]:
     """Where (epsilon, delta) is certified after so many steps: by Chernoff's bound or by a line."""
-    log_delta = math.log(delta)
+    log_delta, certified = math.log(delta), np.zeros(len(counts), dtype=np.bool_)
     view = placement.centred(step, float(counts[-1]), lam, epsilon=float(epsilons[-1]), log_delta=log_delta)
-    if view is None:
-        return np.zeros(len(counts), dtype=np.bool_)
-    seen, lam, log_bound = view
-    certified: NDArray[np.bool_] = np.zeros(len(counts), dtype=np.bool_)
-    if log_bound <= log_delta:
-        law = step.tilted(step.power(lam), 0.0)
+    if view and view[2] <= log_delta:
+        law, lam = step.tilted(step.power(view[1]), 0.0), view[1]
         rounding = counts * law.moment_error + 16.0 * UNIT * (1.0 + counts * abs(law.log_moment) + lam * epsilons)
         constant = float(placement.best_constant(np.array(lam))) * (1.0 - 1e-14)
         certified = counts * law.log_moment - lam * epsilons + constant + rounding <= log_delta
-        if certified.all():
-            return certified
-    left = np.flatnonzero(~certified)
-    aims = [(float(counts[i]), float(epsilons[i])) for i in {left[0], left[-1]}]
-    plan = placement.placement_for(seen, aims, min(log_bound - 2.0, log_delta), COARSE)
+    if view is None or certified.all():
+        return certified
+    aims, lam = [(float(counts[i]), float(epsilons[i])) for i in (0, -1)], view[1]
+    plan = placement.placement_for(view[0], aims, min(view[2] - 2.0, log_delta), COARSE)
     plan = plan and plan._replace(sides=())  # the aliases may only help
-    found = plan and (
-        line(step, counts[left], plan, COARSE) or line(step, counts[left], plan, COARSE, blur_for(COARSE / lam, lam))
-    )
-    if found:
-        certified[left] = found.log_upper(epsilons[left])[0] <= log_delta
-    return certified
+    found = plan and (line(step, counts, plan, COARSE) or line(step, counts, plan, COARSE, blur_for(COARSE / lam, lam)))
+    return certified | (found.log_upper(epsilons)[0] <= log_delta) if found else certified
 
 
 def ends_on_lines(q: float, sigma: float, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
@@ -218,11 +253,12 @@ def ends_on_lines(q: float, sigma: float, counts: list[int], delta: float, toler
     ends: dict[int, float] = {}
     if begun is None:
         return ends
-    lam, rest = begun[1], counts
+    removed, _, lam = begun
+    rest = counts
     while rest:
         group = [count for count in rest if count * SPREAD >= rest[-1]]
         rest = rest[: -len(group)]
-        found, lam = _on_one_line(q, sigma, np.array(group, dtype=np.float64), delta, tolerance, lam)
+        found, lam = _on_one_line(removed, np.array(group, dtype=np.float64), delta, tolerance, lam)
         for count, end in zip(group, found.tolist(), strict=True):
             if math.isinf(end):
                 alone = both_directions(q, sigma, count, delta, tolerance)
@@ -233,11 +269,9 @@ def ends_on_lines(q: float, sigma: float, counts: list[int], delta: float, toler
     return ends
 
 
-def _on_one_line(
-    q: float, sigma: float, counts: Array, delta: float, tolerance: float, lam: float
-) -> tuple[Array, float]:
+def _on_one_line(removed: Step, counts: Array, delta: float, tolerance: float, lam: float) -> tuple[Array, float]:
     """Ends, infinite where there is none within the tolerance, and the tilt of the fewest steps."""
-    removed, log_delta, nothing = Step(q, sigma, 1.0), math.log(delta), np.full(len(counts), math.inf)
+    log_delta, nothing = math.log(delta), np.full(len(counts), math.inf)
     view = placement.centred(removed, float(counts[0]), lam, log_delta=log_delta)
     if view is None:
         return nothing, lam
@@ -254,7 +288,7 @@ def _on_one_line(
     ends = _tight(found, log_delta, guess, tolerance)
     fine = np.flatnonzero(np.isfinite(ends))
     if len(fine):
-        fine = fine[~line_certifies(Step(q, sigma, -1.0), counts[fine], delta, ends[fine], found.lam)]
+        fine = fine[~line_certifies(Step(removed.q, removed.sigma, -1.0), counts[fine], delta, ends[fine], found.lam)]
         ends[fine] = math.inf
     return ends, lam
 

@@ -12,7 +12,8 @@ summation formula, for any length $\Lambda$ and $t_k = 2\pi k/\Lambda$, $s_k = \
       e^{i t_k (T m - \varepsilon)},
 
 $K = \log E\,e^{\lambda S}$; $\varphi$ is the characteristic function of one tilted loss less m (`transform`).
-The term j = 0 on the left is delta. The errors, which are added to the upper end and subtracted from the lower:
+The term j = 0 on the left is delta, or delta of what a cut keeps; all that follows holds for laws of less mass than 1.
+The errors, which are added to the upper end and subtracted from the lower:
 
 - Aliases, j != 0. They are >= 0, so the upper end needs no bound of them. For the lower end, Chernoff's bound
   $\delta(x) \le c(\mu) e^{K(\mu) - \mu x}$ with $c(\mu) = \mu^\mu (1+\mu)^{-1-\mu}$ holds for all real x; with a
@@ -51,15 +52,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.accounting.pld.contour import placement, transform
-from dpml.accounting.pld.contour.placement import Placement, Step
-from dpml.accounting.pld.contour.transform import UNIT, Tilted
+from dpml.accounting.pld.contour.placement import Placement
+from dpml.accounting.pld.contour.transform import UNIT, Step, Tilted
 from dpml.accounting.pld.pairs import Array
 
-MOST_WORK = 8_000_000, 300_000_000
+MOST_WORK = 8_000_000, 400_000_000
 """Nodes of the line times nodes of the quadrature, without a blur and with one: about a hundredth of a second, and
 half a second."""
 
 _COUNTS = np.unique(np.ceil(np.geomspace(2.0, 20_000.0, 56)))
+_MORE = np.append(_COUNTS, np.geomspace(26_000.0, 200_000.0, 12))  # too many for many numbers of steps
 
 
 class Line(NamedTuple):
@@ -78,20 +80,21 @@ class Line(NamedTuple):
     error: Array
     angle_error: Array  # more of it, per unit of |centre| + epsilon
     aliases: tuple[tuple[Array, float], ...]  # bounds e^{a + b epsilon}
+    log_lost: Array  # what a cut may add to delta
 
     @np.errstate(under="ignore")
     def log_upper(self, epsilon: Array) -> tuple[Array, Array]:
         """log of an upper bound of delta at epsilon, and its slope (the latter without guarantee)."""
         turned = self._turned(epsilon)
-        value = turned.real.sum(axis=1)
+        value = transform.total(turned.real)
         slope = (turned.imag @ self.frequencies) / np.maximum(value, 1e-300) - self.lam
         value += self.error + self.angle_error * (np.abs(self.centre) + epsilon)
-        return self._log(value, epsilon, 1.0), slope
+        return np.logaddexp(self._log(value, epsilon, 1.0), self.log_lost), slope
 
     @np.errstate(under="ignore")
     def log_lower(self, epsilon: Array) -> Array:
         """log of a lower bound of delta at epsilon."""
-        value = (self._turned(epsilon) * self.below).real.sum(axis=1)
+        value = transform.total((self._turned(epsilon) * self.below).real)
         value -= self.error + self.angle_error * (np.abs(self.centre) + epsilon)
         value -= sum(np.exp(np.minimum(a + b * epsilon, 700.0)) for a, b in self.aliases)
         return self._log(value, epsilon, -1.0)
@@ -116,9 +119,9 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float
     """
     lam, length = plan.lam, plan.length
     power, eta = step.power(lam), 2.0 * math.pi / length
-    under = transform.layers(step.tilted(power, 0.0), step.q, step.sigma, power)
+    under = transform.layers(step.tilted(power, 0.0), step, power)
     wanted = plan.log_value + math.log(0.3 * accuracy)
-    for counts in np.split(_COUNTS, [16, 32]):
+    for counts in np.split(_COUNTS if len(steps) > 1 else _MORE, [16, 32]):
         t = counts * eta
         log_decay = np.log1p(-transform.deficit(under, t + eta))
         rest = np.minimum(1.0 / t, math.pi / (2.0 * lam)) + (1.01 / t if blur else 0.0)
@@ -131,14 +134,16 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float
     at = int(np.argmax(fine))
     count, tails = int(counts[at]), np.exp(steps * log_decay[at] + log_rest[at])
     top = count * eta
-    if (count + 1 + 300 * (blur > 0.0)) * (step.node_count(power, top) + len(steps)) > MOST_WORK[blur > 0.0]:
+    low, high = step.range(power, power)
+    nodes = (high - low) / transform.step_for(step, power, top) + len(steps)
+    if (count + 1 + 300 * (blur > 0.0)) * nodes > MOST_WORK[blur > 0.0]:
         return None
     law = step.tilted(power, top)
     k: Array = np.arange(count + 1, dtype=np.float64)
     moved, frequencies = transform.characteristic(law, eta, count), eta * k
     if step.sign < 0.0:
         moved = moved.conj()
-    logs, each = log1p(moved), law.error(frequencies, k)
+    logs, each = log1p(moved), law.error(frequencies, np.minimum(k, 2.0 * math.sqrt(count + 1.0) + 3.0))
     log_size = logs.real + np.log1p(each * np.exp(-logs.real))
     s = lam + 1j * frequencies
     whole: NDArray[np.complex128] = s * (s + 1.0)
@@ -153,12 +158,13 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float
     wrong = steps * (power_error @ (sizes * (each / np.exp(log_size) + 16.0 * UNIT * np.abs(logs))))
     centre = steps * (law.mean * step.sign) + blur * blur * (lam + 0.5)
     log_total = steps * law.log_moment + 0.5 * blur * blur * lam * (lam + 1.0)
-    error: Array = (tails + wrong) * (1.0 + 1e-9) + UNIT * (50.0 + 2.0 * count) * total
+    error: Array = (tails + wrong) * (1.0 + 1e-9) + UNIT * (52.0 + 2.0 * transform.additions(count + 1)) * total
     slack = steps * law.moment_error + 16.0 * UNIT * (1.0 + np.abs(log_total))
     sides = tuple(_alias(step, steps, law, lam, float(plan.lams[i]), length, blur) for i in plan.sides)
     below: NDArray[np.complex128] | float = 1.0 - bump * whole if blur else 1.0
     of_angle = 4.0 * UNIT * top * total
-    return Line(lam, log_total, slack, frequencies, coefficients, below, centre, error, of_angle, sides)
+    log_lost = np.log(np.maximum(steps * step.lost() * (1.0 + 1e-9), 1e-300))
+    return Line(lam, log_total, slack, frequencies, coefficients, below, centre, error, of_angle, sides, log_lost)
 
 
 def log1p(x: NDArray[np.complex128]) -> NDArray[np.complex128]:

@@ -20,34 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dpml.accounting.pld.contour import transform
-from dpml.accounting.pld.contour.transform import Tilted
+from dpml.accounting.pld.contour.transform import Step
 from dpml.accounting.pld.pairs import Array
 
 _SHARES = np.concatenate([[0.0, 0.02, 0.05, 0.1, 0.16], np.linspace(0.22, 1.0, 14), np.geomspace(1.0, 3.0, 9)[1:]])
 _CHOICES = slice(7, 22)  # of the shares: tilts that may be chosen
 _WORK = 1_000_000  # numbers in the table of the look
-_FAINT = -20.0  # log of the least value of delta in its units: below, errors would have to be too small
-
-
-class Step(NamedTuple):
-    """One Poisson-sampled Gaussian step; sign 1.0: the record is removed, -1.0: it is added."""
-
-    q: float
-    sigma: float
-    sign: float
-
-    def power(self, lam: float) -> float:
-        """The c at which E e^{lam L} = F(c)."""
-        return 1.0 + lam if self.sign > 0.0 else -lam
-
-    def node_count(self, power: float, t: float) -> float:
-        """About how many nodes `tilted` takes."""
-        return (abs(power) / self.sigma + 2.0 * transform.TAIL) / transform.step_for(self.sigma, power, t)
-
-    def tilted(self, power: float, t: float) -> Tilted:
-        """The tilted law on nodes of its own, for frequencies up to t."""
-        step = transform.step_for(self.sigma, power, t)
-        return transform.tilted(transform.grid(self.q, self.sigma, power, power, step), power, t)
+_FAINT = -17.0  # log of a value of delta in its units: below, errors have to be small, and the largest is taken
 
 
 class Placement(NamedTuple):
@@ -73,20 +52,22 @@ def moments_near(step: Step, lam: float) -> Moments | None:
     lams = lam * _SHARES
     powers = 1.0 + lams if step.sign > 0.0 else -lams
     least, largest = float(powers.min()), float(powers.max())
-    width = transform.step_for(step.sigma, least, 0.0)
-    reach = (largest - least) / step.sigma + 2.0 * transform.TAIL
-    if reach / width * len(lams) > _WORK:
+    width = transform.step_for(step, largest if step.cut < math.inf else least, 0.0)
+    low, high = step.range(least, largest)
+    if (high - low) / width * len(lams) > _WORK:
         return None
-    at = transform.grid(step.q, step.sigma, least, largest, width)
+    at = transform.grid(step, least, largest, width)
     moments = transform.grid_moments(at, powers)
     moments[0] = 0.0
     return Moments(lams, moments, best_constant(lams))
 
 
 def chernoff(seen: Moments, steps: float, epsilon: float) -> tuple[float, float]:
-    """The tilt of the least Chernoff bound on delta at epsilon, and the logarithm of the bound."""
+    """The tilt of the least Chernoff bound on delta at epsilon, or one for a delta near 1, and the log of the bound."""
     bounds = steps * seen.moments - seen.lams * epsilon + seen.log_best
     best = 1 + int(np.argmin(bounds[1:]))
+    if bounds[best] > -1.0:  # delta is near 1, for which no tilt is small enough: the largest that does little harm
+        best = max(best, int(np.flatnonzero(bounds <= 2.0)[-1]))
     return float(seen.lams[best]), float(bounds[best])
 
 
@@ -126,19 +107,16 @@ def placement_for(
     lams = seen.lams
     gaps = np.abs(np.subtract.outer(lams[_CHOICES], lams))
     best: Placement | None = None
-    tables = []
-    for steps, epsilon in aims:
-        exponents = steps * seen.moments - lams * epsilon
-        log_values = np.minimum(log_delta - exponents[_CHOICES], 0.0)
-        above = exponents + seen.log_best - (exponents[_CHOICES] + log_values + math.log(accuracy))[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            tables.append((above / gaps, log_values))
-    reach = tables[0][0]
-    log_values = tables[0][1]
-    for other, values in tables[1:]:
-        reach, log_values = np.maximum(reach, other), np.minimum(log_values, values)
+    steps, epsilons = np.array(aims, dtype=np.float64).T
+    exponents = np.multiply.outer(steps, seen.moments) - np.multiply.outer(epsilons, lams)
+    values = np.minimum(log_delta - exponents[:, _CHOICES], 0.0)
+    wanted = exponents[:, _CHOICES] + values + math.log(accuracy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = (((exponents + seen.log_best)[:, None] - wanted[:, :, None]) / gaps).max(axis=0)
+    log_values = values.min(axis=0)
+    faint = min(_FAINT, float(log_values.max()) - 1.0)
     for row, chosen in enumerate(range(_CHOICES.start, _CHOICES.stop)):
-        if log_values[row] < _FAINT:
+        if log_values[row] < faint:
             continue
         low, high = int(np.argmin(reach[row, :chosen])), chosen + 1 + int(np.argmin(reach[row, chosen + 1 :]))
         length = 1.02 * max(float(reach[row, low]), float(reach[row, high]))

@@ -19,14 +19,32 @@ modulus has an integral of at most $N F(c)$,
 
     N = e^{a^2/2 + |t| a/\sigma} \cos(a/2\sigma)^{\min(c, 0)},
 
-and the error is at most $2N/(e^{2\pi a/h} - 1)\,F(c)$ for every such a; the least over some a is taken.
+and the error is at most $2N/(e^{2\pi a/h} - 1)\,F(c)$ for every such a; the least over some a is taken. For c < 0 and
+$a \le \pi\sigma/2$ the power of the cosine may be $(1-q)^c$ instead: there $|r| \ge 1 - q$, and $F(c) \ge 1$ by
+Jensen's inequality.
+
+Cut. A rare record with little noise has losses so large and so unlikely that they decide F(c) and say nothing of
+delta: then no tilt is good for the others. Of the pair where a record is removed only what has y < Y may be kept. As
+$\delta = \int (dP - e^\varepsilon dQ)_+$, of T steps, becomes smaller by what lies elsewhere, and that has a P-mass of
+at most T times $\ell = (1-q)\,\Phi(-Y) + q\,\Phi(1/\sigma - Y)$, the lower end holds and the upper one does with
+$T\ell$ added. The integrals up to Y are taken at $y = Y - \kappa \log(1 + e^{(Y-x)/\kappa})$, the nodes x
+equidistant. At x + ia, $0 < a < \pi\kappa$, with $s = -\kappa \log\cos(a/2\kappa)$, Re y is above the y of x by at
+most s, Im y is in [0, a], and |dy/dx| is at most $e^{s/\kappa}$ times its value at x, all by the inequality for |r|
+above, and $r^c$ grows by at most $e^{s c \rho/\sigma}$, $\rho = q e^{\cdot}/r$ at Y + s. Where y < 0 < 4 <= Y,
+$y^2/2$ falls by less than 0.01. So N becomes
+$e^{0.01} \cos(a/2\kappa)^{-1 - \kappa c \rho/\sigma}$ times as large, for c > 0.
 
 Grid left out. Beyond the last node the logarithm of the integrand has a slope of at most $-y + \max(c,0)/\sigma$
-(mirrored at the other end: $-y + \min(c,0)/\sigma$), so the terms beyond are below a geometric series; nodes of tiny
-mass inside the range are left out too, and their mass is counted.
+(mirrored at the other end: $-y + \rho \min(c,0)/\sigma$ with its $\rho$, which increases with y), so the terms beyond
+are below a geometric series; nodes of tiny mass inside the range are left out too, and their mass is counted. With a
+cut and z = dy/dx, which falls, the slope in x is at most $z(-y + c/\sigma) - (1 - z)/\kappa$, so that it is the larger
+of this at the last node and $-1/\kappa$.
 
-Rounding. u = 2^-53; functions of NumPy are taken to be within 2u; sums of n terms are within n u of the sum of moduli
-in any order. Rare records in many steps need $T \log \varphi$ and $T \log F(c)$ with small *absolute* errors, where
+Rounding. u = 2^-53; functions of NumPy are taken to be within 2u; a sum in which no term goes through more than m
+additions is within m u of the sum of moduli. m is n, or about $2\sqrt n$ where n is large: then some $\sqrt n$ terms
+are added up at once. Of $e^{it\ell} - 1$ as a sum $d_a d_b + d_a + d_b$ (`characteristic`) the moduli add up to at
+most $2\,t|\ell|$ and to 8; with $\sqrt 2$ for real and imaginary parts, factors of 3 and 8 are taken below. Rare
+records in many steps need $T \log \varphi$ and $T \log F(c)$ with small *absolute* errors, where
 $\varphi$ and F(c) hardly differ from 1. So only the differences are summed. With b = 1 (record removed) or 0 (added),
 p = c - b and masses $m_j$ prop. to $r^c$, from $\mathbb E\,r^b = 1$,
 
@@ -68,23 +86,62 @@ UNIT = 2.0**-53
 TAIL = 9.5
 """Standard deviations beyond the outermost peak of the integrand."""
 
-_EXPONENT = 40.0  # quadrature errors are about e^-40
-_DROPPED = -46.0  # log of a mass, relative to the largest, that is left out
+_EXPONENT = 46.0  # quadrature errors are about e^-46
+_DROPPED = -54.0  # log of a mass, relative to the largest, that is left out
+_NONE = np.zeros(1)
+_EARLIER = np.array([1.0, 0.1, 0.01, 0.0])  # frequencies, over the largest, for which errors are bounded
+_MANY, _FEW = 1024, 128  # of more terms than that so many are added up at once
+_BEND = 0.25  # over which a cut bends the nodes
 _HEIGHTS = np.geomspace(0.004, 0.999, 64)  # of the shifted line, over pi sigma
 _CELLS = 256
 _FLAT, _LOBE = 2.56, 0.21724
 _SLACK = 1e-9  # far above the rounding of the layers
 
 
+class Step(NamedTuple):
+    """One Poisson-sampled Gaussian step; sign 1.0: the record is removed, -1.0: it is added.
+
+    Only y < `cut` counts, which is finite only where a record is removed, and then at least 4.
+    """
+
+    q: float
+    sigma: float
+    sign: float
+    cut: float = math.inf
+
+    def power(self, lam: float) -> float:
+        """The c at which E e^{lam L} = F(c)."""
+        return 1.0 + lam if self.sign > 0.0 else -lam
+
+    def lost(self) -> float:
+        """The mass of P beyond the cut."""
+        without, drawn = math.erfc(self.cut * math.sqrt(0.5)), math.erfc((self.cut - 1.0 / self.sigma) * math.sqrt(0.5))
+        return (1.0 - self.q) * without / 2.0 + self.q * drawn / 2.0
+
+    def share(self, y: Array) -> Array:
+        """The slope of log r in w, q e^w / r, or more where it is near 1."""
+        odds: Array = self.q / (1.0 - self.q) * np.exp(np.minimum((y - 0.5 / self.sigma) / self.sigma, 600.0))
+        return np.minimum(1.0, odds)
+
+    def range(self, least: float, largest: float) -> tuple[float, float]:
+        """Where the nodes for the powers in between lie."""
+        high = max(largest, 0.0) / self.sigma + TAIL
+        odds = self.q / (1.0 - self.q) * math.exp(-0.5 / self.sigma**2)
+        return min(least, 0.0) / self.sigma * min(1.0, odds) - TAIL, min(high, self.cut - _DROPPED * _BEND)
+
+    def tilted(self, power: float, t: float) -> Tilted:
+        """The tilted law on nodes of its own, for frequencies up to t."""
+        return tilted(grid(self, power, power, step_for(self, power, t)), power, t)
+
+
 class Grid(NamedTuple):
-    """Equidistant points y, log r there, and the logarithm of step times normal density."""
+    """Points y at equal distances, or of which these are the images, log r there, and the logarithms of the weights."""
 
     y: Array
     loss: Array
     log_weight: Array
-    step: float
-    q: float
-    sigma: float
+    width: float
+    step: Step
 
 
 class Tilted(NamedTuple):
@@ -98,17 +155,21 @@ class Tilted(NamedTuple):
     mean: float
     masses: Array
     losses: Array
-    errors: tuple[float, float]
-    turns: tuple[float, float]
+    errors: tuple[Array, Array]
+    turns: tuple[Array, Array]
     low: float  # y of the first and the last mass
     high: float
 
-    def error(self, t: float | Array, turns: float | Array) -> float | Array:
-        r"""Bound of the error of phi at frequencies up to the one asked for, each the product of so many turns.
+    def error(self, t: float | Array, turns: float | Array) -> Array:
+        r"""Bound of the error of phi at frequencies up to the one asked for, each a product of at most so many turns.
 
-        From $|e^{it\ell} - 1| \le \min(t |\ell|, 2)$, affine in t.
+        From $|e^{it\ell} - 1| \le \min(t |\ell|, 2)$: t |l| up to some |l|, and 2 beyond it. The least of some bounds.
         """
-        return (self.errors[0] + self.turns[0] * turns) + (self.errors[1] + self.turns[1] * turns) * t
+        fixed, moving, fixed_turns, moving_turns = (
+            bound.reshape(-1, *(1,) * np.ndim(t)) for bound in (*self.errors, *self.turns)
+        )
+        least: Array = (fixed + fixed_turns * turns + (moving + moving_turns * turns) * t).min(axis=0)
+        return least
 
 
 class Layers(NamedTuple):
@@ -118,35 +179,46 @@ class Layers(NamedTuple):
     masses: Array
 
 
-def _heights(sigma: float, power: float) -> tuple[Array, Array]:
+def _heights(step: Step, power: float) -> tuple[Array, Array]:
     """Heights a of the shifted line and the logarithms of N at t = 0."""
-    a = math.pi * sigma * _HEIGHTS
+    a = math.pi * min(step.sigma, _BEND) * _HEIGHTS if step.cut < math.inf else math.pi * step.sigma * _HEIGHTS
     growth = a * a / 2.0
     if power < 0.0:
-        growth = growth + power * np.log(np.cos(a / (2.0 * sigma)))
+        least = np.where(a < 1.57 * step.sigma, math.log1p(-step.q), -math.inf)
+        growth = growth + power * np.maximum(np.log(np.cos(a / (2.0 * step.sigma))), least)
+    if step.cut < math.inf:
+        bend = -np.log(np.cos(a / (2.0 * _BEND)))
+        growth += 0.01 + (1.0 + _BEND * power / step.sigma * step.share(step.cut + _BEND * bend)) * bend
     return a, growth
 
 
-def step_for(sigma: float, power: float, t: float) -> float:
-    """A step at which the quadrature error is negligible up to the frequency t."""
-    a, growth = _heights(sigma, power)
-    return 2.0 * math.pi / (float(((growth + _EXPONENT) / a).min()) + t / sigma)
+def step_for(step: Step, power: float, t: float) -> float:
+    """A distance of nodes at which the quadrature error is negligible up to the frequency t."""
+    a, growth = _heights(step, power)
+    return 2.0 * math.pi / (float(((growth + _EXPONENT) / a).min()) + t / step.sigma)
 
 
 @np.errstate(under="ignore")
-def quadrature_error(sigma: float, power: float, t: float, step: float) -> float:
+def quadrature_error(step: Step, power: float, t: float, width: float) -> float:
     """Bound of the error of F(c + it), relative to F(c), c = power."""
-    a, growth = _heights(sigma, power)
-    turns = 2.0 * math.pi / step
-    return float((2.0 * np.exp(np.minimum(growth - (turns - t / sigma) * a, 700.0)) / -np.expm1(-turns * a)).min())
+    a, growth = _heights(step, power)
+    turns = 2.0 * math.pi / width
+    exponents = np.minimum(growth - (turns - t / step.sigma) * a, 700.0)
+    return float((2.0 * np.exp(exponents) / -np.expm1(-turns * a)).min())
 
 
-def grid(q: float, sigma: float, least: float, largest: float, step: float) -> Grid:
+@np.errstate(under="ignore")
+def grid(step: Step, least: float, largest: float, width: float) -> Grid:
     """Grid for all powers c from `least` to `largest`."""
-    low, high = min(least, 0.0) / sigma - TAIL, max(largest, 0.0) / sigma + TAIL
-    y: Array = np.asarray(np.arange(math.floor(low / step), math.ceil(high / step) + 1) * step, dtype=np.float64)
-    loss = _loss((y - 0.5 / sigma) / sigma, q)
-    return Grid(y, loss, math.log(step / math.sqrt(2.0 * math.pi)) - 0.5 * y * y, step, q, sigma)
+    low, high = step.range(least, largest)
+    y: Array = np.asarray(np.arange(math.floor(low / width), math.ceil(high / width) + 1) * width, dtype=np.float64)
+    log_slope: Array | float = 0.0
+    if step.cut < math.inf:
+        beyond = (y - step.cut) / _BEND
+        near = np.log1p(np.exp(-np.abs(beyond)))
+        y, log_slope = np.minimum(y, step.cut) - _BEND * near, -np.maximum(beyond, 0.0) - near
+    loss = _loss((y - 0.5 / step.sigma) / step.sigma, step.q)
+    return Grid(y, loss, math.log(width / math.sqrt(2.0 * math.pi)) - 0.5 * y * y + log_slope, width, step)
 
 
 def _loss(w: Array, q: float) -> Array:
@@ -165,6 +237,19 @@ def grid_moments(at: Grid, powers: Array) -> Array:
     return found
 
 
+def total(terms: Array) -> Array:
+    """The sums of the rows, of many terms in blocks, so that none goes through more than `additions`."""
+    size = terms.shape[-1]
+    parts = np.add.reduceat(terms, np.arange(0, size, 1 + math.isqrt(size)), axis=-1) if size > _MANY else terms
+    found: Array = parts.sum(axis=-1)
+    return found
+
+
+def additions(size: int) -> float:
+    """How many additions a term goes through at most, in whatever order NumPy adds."""
+    return 2.0 * math.sqrt(size) + 2.0 if size > _MANY else float(size)
+
+
 @np.errstate(under="ignore")
 def tilted(at: Grid, power: float, t: float) -> Tilted:
     """The tilted law, for frequencies up to t."""
@@ -174,38 +259,44 @@ def tilted(at: Grid, power: float, t: float) -> Tilted:
     kept = np.flatnonzero(exponents > _DROPPED)
     keep = slice(int(kept[0]), int(kept[-1]) + 1)
     masses = np.exp(exponents)
-    total, count = float(masses.sum()), 128.0 + 8.0 * len(at.y)
-    ends = np.array([at.y[-1] - max(power, 0.0) / at.sigma, min(power, 0.0) / at.sigma - at.y[0]])
-    beyond = float((masses[[-1, 0]] / np.expm1(at.step * ends)).sum())
-    omitted = (float(masses[: keep.start].sum() + masses[keep.stop :].sum()) + beyond) / total
-    cut = quadrature_error(at.sigma, power, t, at.step) + omitted
-    masses /= total
+    whole, count = float(total(masses)), 128.0 + additions(len(at.y))
+    (q, sigma, _, cut), base = at.step, math.log(at.width / math.sqrt(2.0 * math.pi))
+    share = at.step.share(at.y)
+    ends = np.array([at.y[-1] - max(power, 0.0) / sigma, min(power, 0.0) / sigma * share[0] - at.y[0]])
+    if cut < math.inf:
+        slope = math.exp(at.log_weight[-1] - base + 0.5 * at.y[-1] ** 2)
+        ends[0] = min(1.0, 1.0 - slope + slope * _BEND * ends[0]) / _BEND
+    beyond = float((masses[[-1, 0]] / np.expm1(at.width * ends)).sum())
+    omitted = (float(masses[: keep.start].sum() + masses[keep.stop :].sum()) + beyond) / whole
+    missed = quadrature_error(at.step, power, t, at.width) + omitted
+    masses /= whole
     # an error of a node, of its quotient by sigma, and of q expm1(.), as an error of the loss; then that of a mass
-    share = np.minimum(1.0, at.q / (1.0 - at.q) * np.exp(np.minimum((at.y - 0.5 / at.sigma) / at.sigma, 700.0)))
     size = np.abs(at.loss)
-    loss_error = 6.0 / (1.0 - at.q) * size + 4.0 * share * (np.abs(at.y) + 0.5 / at.sigma) / at.sigma
-    each = abs(power) * (loss_error + 4.0 * size) + 2.0 * at.y * at.y
-    log_moment, moment_error = peak + math.log(total), count + float((masses * each).sum())
+    loss_error = 6.0 / (1.0 - q) * size + 4.0 * share * (np.abs(at.y) + 0.5 / sigma) / sigma
+    each = abs(power) * (loss_error + 4.0 * size) + 8.0 * (base - at.log_weight)
+    log_moment, moment_error = peak + math.log(whole), count + float((masses * each).sum())
     plain = 1.0 if power > 0.0 else 0.0
     gain = (power - plain) * at.loss
     if np.abs(gain[[0, -1]]).max() < 600.0:
         gains = np.exp(plain * at.loss + at.log_weight) * np.expm1(gain)
-        log_moment = math.log1p(float(gains.sum()))
+        lost = at.step.lost()
+        log_moment = math.log1p(float(total(gains)) - lost)
         sizes = np.abs(gains) * math.exp(-log_moment)
-        moment_error = float((sizes * (count + each)).sum() + abs(power) * (masses * loss_error).sum())
+        moment_error = float((sizes * (count + each)).sum() + abs(power) * (masses * loss_error).sum()) + 1e4 * lost
+    moment_error, place = 2.0 * UNIT * moment_error + 2.1 * missed, at.y[[keep.start, keep.stop - 1]].tolist()
     masses, loss_error, each = masses[keep], loss_error[keep], each[keep]
-    mean = float((masses * at.loss[keep]).sum())
+    mean = float(total(masses * at.loss[keep]))
     losses = at.loss[keep] - mean
+    if t == 0.0:
+        return Tilted(log_moment, moment_error, mean, masses, losses, (_NONE, _NONE), (_NONE, _NONE), *place)
     size, each = np.abs(losses), each + (count + float((masses * each).sum()))
-    turning = t * size > 2.0
+    turning = np.multiply.outer(t * _EARLIER, size) > 2.0
     often, seldom = np.where(turning, 0.0, masses * size), np.where(turning, 2.0 * masses, 0.0)
-    moving = float((often * each).sum() + (masses * (loss_error + 3.0 * size)).sum())
-    errors = UNIT * float((seldom * each).sum()) + 4.2 * cut, UNIT * moving
-    turns = 24.0 * UNIT * float(seldom.sum()), 24.0 * UNIT * float(often.sum())
-    moment_error = 2.0 * UNIT * moment_error + 2.1 * cut
-    return Tilted(
-        log_moment, moment_error, mean, masses, losses, errors, turns, *at.y[[keep.start, keep.stop - 1]].tolist()
-    )
+    adding = 2.0 + (_FEW + len(masses) / _FEW if len(masses) > _MANY else len(masses))
+    moving = (often * (each + 3.0 * adding)).sum(axis=1) + float((masses * (loss_error + 3.0 * size)).sum())
+    errors = UNIT * (seldom * (each + 8.0 * adding)).sum(axis=1) + 4.2 * missed, UNIT * moving
+    turns = 24.0 * UNIT * seldom.sum(axis=1), 24.0 * UNIT * often.sum(axis=1)
+    return Tilted(log_moment, moment_error, mean, masses, losses, errors, turns, *place)
 
 
 @np.errstate(under="ignore")
@@ -217,14 +308,14 @@ def characteristic(law: Tilted, eta: float, count: int) -> NDArray[np.complex128
     """
     rows = max(1, math.isqrt(count + 1))
     far_rows = -(-(count + 1) // rows)
-    few = max(8, 90_000 // (rows * far_rows)) if len(law.masses) * count < 10_000_000 else 4096
+    few = max(8, 90_000 // (rows * far_rows)) if len(law.masses) <= _MANY else _FEW
     total, beside = np.zeros((2 * far_rows, 2 * rows)), np.zeros((far_rows, rows), dtype=complex)
     for first in range(0, len(law.masses), few):
         masses = law.masses[first : first + few]
         one = np.expm1(1j * eta * law.losses[first : first + few])
-        near = _turns(one, rows + 1)
-        far = _turns(near[-1], far_rows)
-        near = near[:-1] * masses
+        near = _turns(one, rows)
+        far = _turns(np.expm1(1j * (eta * rows) * law.losses[first : first + few]), far_rows)
+        near *= masses
         beside += np.add.outer(far @ masses, near.sum(axis=1))
         total += np.concatenate([far.real, far.imag]) @ np.concatenate([near.real, near.imag]).T
     beside += total[:far_rows, :rows] - total[far_rows:, rows:]
@@ -243,8 +334,9 @@ def _turns(one: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
 
 
 @np.errstate(under="ignore")
-def layers(law: Tilted, q: float, sigma: float, power: float) -> Layers:
+def layers(law: Tilted, step: Step, power: float) -> Layers:
     """Uniform laws under the density of l: the level sets of two step functions with one peak each."""
+    q, sigma = step.q, step.sigma
     y = np.linspace(law.low, law.high, _CELLS + 1)
     w = (y - 0.5 / sigma) / sigma
     loss = _loss(w, q)

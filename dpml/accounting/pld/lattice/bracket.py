@@ -20,8 +20,8 @@ from dpml.accounting.pld.lattice.profile import Profile, tilted_profile
 from dpml.accounting.pld.limits import SMALLEST_DELTA, TOLERANCE, scale
 from dpml.accounting.pld.pairs import Pair, exchanged
 
-LARGEST = 2**22
-"""Limit of the lattice and of the window; larger ones cost seconds and gigabytes."""
+LARGEST = 2**20
+"""Lattices and windows of this size are made no finer; larger ones cost seconds and gain little."""
 
 SPREAD = 1.5
 _FARTHEST = 1e9  # no epsilon is searched beyond
@@ -216,10 +216,8 @@ def _on_one_lattice(pair: Pair, counts: list[int], delta: float, tolerance: floa
     if len(counts) > 1:
         least = layout_for([(pair, counts[0])], delta, 0.0, tolerance)
         window = layout.window
-        missing = window.low - least.window.low
-        size = window.size
-        while size * window.h < window.size * window.h + missing:
-            size *= 2
+        missing = max(0.0, window.low - least.window.low) / (window.size * window.h)
+        size = window.size * 2 ** math.ceil(math.log2(1.0 + missing))
         layout = layout._replace(window=window._replace(low=min(window.low, least.window.low), size=size))
     h = layout.window.h
     place = discretise.offset(pair, h)

@@ -32,7 +32,7 @@ Errors, all added to the upper and subtracted from the lower end:
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,13 +40,6 @@ from dpml.accounting.pld.lattice.discretise import SHIFT, Lattice
 from dpml.accounting.pld.pairs import RELATIVE, Array
 
 _UNIT = 2.0**-53
-
-
-def _fft() -> Any:
-    """SciPy's Fourier transforms, imported when first used: the import costs as much as twenty modules of dpml."""
-    from scipy import fft
-
-    return fft
 
 
 class Window(NamedTuple):
@@ -123,9 +116,11 @@ def _scaled(value: float, log_factor: float) -> float:
     return math.exp(min(700.0, math.log(value) + log_factor)) if value > 0.0 else 0.0
 
 
-@np.errstate(under="ignore")
+@np.errstate(under="ignore", over="ignore")  # an infinite error says nothing, as it should
 def tilted_profile(parts: list[tuple[Lattice, int]], window: Window, below: float, above: float) -> Profile:
     """The profile of the sum; `below` < lam < `above`: tilts that give good Chernoff bounds of the two tails."""
+    from scipy import fft  # the import costs as much as twenty modules of dpml
+
     size, h, lam = window.size, window.h, window.lam
     unit = 8.0 * _UNIT * math.log2(size)
     values = np.ones(size // 2 + 1, dtype=complex)
@@ -142,7 +137,7 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window, below: floa
         for s in logs:
             logs[s] += count * totals[s]
         folded, rows = _folded(tilted, lattice.start, size)
-        z = _fft().rfft(folded)
+        z = fft.rfft(folded)
         z[z == 0.0] = 1e-300  # so that it has a logarithm
         # rounding of a tilted mass: of the exponent, and a few operations
         e = unit + (8.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) + abs(totals[lam])) * _UNIT
@@ -161,7 +156,7 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window, below: floa
     steps = float(sum(count for _, count in parts))
     spare = 1e-6 + 1e-11 * steps  # rounding of the logarithms
     start = math.floor((window.low - shift) / h)
-    law = np.roll(_fft().irfft(values, size), -(start % size))
+    law = np.roll(fft.irfft(values, size), -(start % size))
     edge_low, edge_high = start * h + shift, (start + size) * h + shift
     low = high = 1.0
     for s, total in logs.items():
