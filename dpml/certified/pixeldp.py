@@ -55,13 +55,8 @@ __all__ = [
     "clopper_pearson_limits",
     "condition",
     "conventional_accuracy",
-    "epsilon_of_size",
-    "gaussian_deviation",
-    "gaussian_epsilon_of_size",
-    "hoeffding_draws",
     "hoeffding_half_width",
     "hoeffding_limits",
-    "laplace_scale",
     "largest_epsilon",
     "leader",
 ]
@@ -88,78 +83,6 @@ class Leader(NamedTuple):
     label: NDArray[np.intp]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
-
-
-def laplace_scale(*, epsilon: float, size: float) -> float:
-    r"""Return the Laplace scale, over the layer's $\ell_1$ sensitivity, that makes it epsilon-private at this size.
-
-    It is size / epsilon. The sensitivity is how far the layer moves in $\ell_1$ when the input moves by 1; on the input
-    itself it is 1 for $\ell_1$ perturbations, and d for $\ell_\infty$ ones.
-
-    Raises:
-        ValueError: if epsilon or size is not in (0, inf), or the scale leaves the range of floats.
-
-    Source: Lecuyer et al., "Certified robustness to adversarial examples with differential privacy", IEEE S&P 2019,
-    section III-B.
-    """
-    epsilon = arguments.real("epsilon", epsilon, 0.0, low_open=True)
-    size = arguments.real("size", size, 0.0, low_open=True)
-    with np.errstate(over="ignore", under="ignore"):
-        scale = float(np.float64(size) / epsilon)
-    if not 0.0 < scale < math.inf:
-        raise ValueError(f"epsilon must keep size / epsilon within the range of floats, got {epsilon!r}")
-    return scale
-
-
-def gaussian_deviation(*, epsilon: float, delta: float, size: float) -> float:
-    r"""Return the deviation, over the layer's $\ell_2$ sensitivity, for (epsilon, delta) at this size.
-
-    By the exact law of Gaussian noise, so for every epsilon.
-
-    Raises:
-        ValueError: if epsilon is not in [0, inf), delta not in (0, 1), or size not in (0, inf).
-
-    Source: Lecuyer et al. (IEEE S&P 2019), section III-B, by Balle and Wang (ICML 2018), Theorem 8, in place of the
-    classic formula, which holds for epsilon <= 1 only.
-    """
-    size = arguments.real("size", size, 0.0, low_open=True)
-    deviation = size * mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
-    return arguments.finite("size", size, deviation, "the deviation")
-
-
-def epsilon_of_size(size: ArrayLike, *, scale: float) -> NDArray[np.float64]:
-    r"""Return the epsilon that Laplace noise of this scale gives for perturbations of the size: size / scale.
-
-    `scale` is over the $\ell_1$ sensitivity; the result has the shape of `size`.
-
-    Raises:
-        ValueError: if size is not in [0, inf), scale not in (0, inf), or the result exceeds the range of floats.
-
-    Source: as `laplace_scale`.
-    """
-    sizes = arguments.array("size", size, low=0.0)
-    scale = arguments.real("scale", scale, 0.0, low_open=True)
-    with np.errstate(over="ignore", under="ignore"):
-        return arguments.finite("scale", scale, np.asarray(sizes / scale), "size / scale")[()]
-
-
-def gaussian_epsilon_of_size(size: float, *, sigma: float, delta: float) -> float:
-    r"""Return the least epsilon at `delta` that Gaussian noise of deviation sigma gives at this size.
-
-    `sigma` is over the $\ell_2$ sensitivity.
-
-    Raises:
-        ValueError: if size or sigma is not in (0, inf), delta not in (0, 1), or epsilon exceeds the range of floats.
-
-    Source: as `gaussian_deviation`.
-    """
-    size = arguments.real("size", size, 0.0, low_open=True)
-    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    with np.errstate(over="ignore", under="ignore"):
-        ratio = float(np.float64(sigma) / size)
-    if not 0.0 < ratio < math.inf:
-        raise ValueError(f"size must keep sigma / size within the range of floats, got {size!r}")
-    return mechanisms.gaussian_epsilon(sigma=ratio, delta=delta)
 
 
 def condition(lower: ArrayLike, *, upper: ArrayLike, epsilon: float, delta: float) -> NDArray[np.bool_]:
@@ -263,23 +186,6 @@ def hoeffding_half_width(*, draws: int, classes: int, eta: float) -> float:
     """
     draws = arguments.integer("draws", draws, 1, 2**53)
     return math.sqrt(_log_share(classes, eta) / (2.0 * draws))
-
-
-def hoeffding_draws(*, half_width: float, classes: int, eta: float) -> int:
-    r"""Return the least number of draws for which `hoeffding_half_width` is at most `half_width`.
-
-    Raises:
-        ValueError: if half_width is not in (0, 1), classes not an integer in [2, 2^53], eta not in (0, 1), or more than
-            2^53 draws are needed.
-
-    Source: as `hoeffding_half_width`.
-    """
-    half_width = arguments.real("half_width", half_width, 0.0, 1.0, low_open=True, high_open=True)
-    share = _log_share(classes, eta)
-    if share / 2.0**53 > half_width * half_width * 2.0:
-        raise ValueError(f"half_width must need at most 2^53 draws, got {half_width!r}")
-    draws = max(1, math.ceil(share / half_width / half_width / 2.0))
-    return draws + (hoeffding_half_width(draws=draws, classes=classes, eta=eta) > half_width)
 
 
 def hoeffding_limits(means: ArrayLike, *, draws: int, eta: float) -> Limits:

@@ -12,7 +12,6 @@ coordinate, and the coordinates are independent. `checks.law` compares an answer
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -104,12 +103,6 @@ def sampled(draw: Callable[[np.random.Generator, int], Sequence[Any] | NDArray[A
     drawn = draw(np.random.default_rng(1), _DRAWS)
     values = np.sort(np.asarray(drawn, dtype=float))
     return Law(draw, lambda y: np.searchsorted(values, y, side="right") / len(values))
-
-
-def sampled_labels(draw: Callable[[np.random.Generator, int], Sequence[Any] | NDArray[Any]]) -> Law:
-    """The same for labels."""
-    seen = Counter(np.asarray(draw(np.random.default_rng(1), _DRAWS)).tolist())
-    return discrete({label: count / seen.total() for label, count in seen.items()})
 
 
 def cells(law: Law, *, number: int, within: tuple[float, float]) -> Cells:

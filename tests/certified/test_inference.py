@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dpml.certified import attacks, pixeldp
-from dpml.certified.stobatch import budget, inference, model, objective, training
+from dpml.certified.stobatch import inference, model, objective, training
 from dpml.certified.stobatch.noise import NoNoise
 from tests.certified.test_stobatch import TEST, TEST_Y, X, Y, network
 
@@ -163,15 +163,6 @@ def test_pieces_do_not_change_the_numbers_of_draws(net, monkeypatch):
     assert np.mean(pieces.counts.argmax(1) == whole.labels) >= 0.9
 
 
-def test_the_scales_of_the_paper(net):
-    """At m = 350 and eps1 = 0.1 they are 62.17 and twice that, or a tenth of both."""
-    whole = inference.printed_scales(net, m=350, epsilon_1=0.1)
-    tenth = inference.printed_scales(net, m=350, epsilon_1=0.1, divided_by=10.0)
-    assert whole.input == pytest.approx(62.17142857142857) and whole.hidden == pytest.approx(2 * whole.input)
-    assert tenth.input == pytest.approx(whole.input / 10) and tenth.hidden == pytest.approx(whole.hidden / 10)
-    assert whole.input == budget.input_scale(dimension=64, beta=32, m=350, epsilon_1=0.1)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -208,7 +199,5 @@ def test_scales_are_positive(net):
             inference.Scales(input=bad, hidden=1.0)
         with pytest.raises(ValueError, match=r"^hidden must"):
             inference.Scales(input=1.0, hidden=bad)
-    with pytest.raises(ValueError, match=r"^divided_by must"):
-        inference.printed_scales(net, m=350, epsilon_1=0.1, divided_by=0.5)
     with pytest.raises(ValueError, match=r"^rng must"):
         inference.infer(net, TEST, scales=SCALES, norm=inference.l_1, draws=100, eta=0.1, rng=0)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from dpml import data
 from dpml.certified.stobatch import budget, model, objective, reconstruction, training
-from dpml.certified.stobatch.local import Local, at_printed_scale
+from dpml.certified.stobatch.local import Local
 from dpml.certified.stobatch.noise import AsPrinted, NoNoise, Sizes
 
 DIGITS = data.digits()
@@ -22,7 +22,7 @@ Y = torch.from_numpy(DIGITS.train_labels[:700].astype(np.int64))
 TEST = torch.from_numpy(DIGITS.test_images.reshape(-1, 64) / 8.0 - 1.0).float()
 TEST_Y = torch.from_numpy(DIGITS.test_labels.astype(np.int64))
 PRINTED = AsPrinted(epsilon_1=0.1, epsilon_2=0.1)
-FRESH = at_printed_scale(epsilon_1=0.1, epsilon_2=0.1, beta=32, m=350)
+FRESH = Local(epsilon_x=budget.sound_epsilon(m=350, epsilon_1=0.1, beta=32), epsilon_2=0.1)
 
 
 def network(seed=0, *, bounding=model.standardised, beta=32, hidden=32):

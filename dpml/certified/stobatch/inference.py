@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Drawn", "Inferred", "Norm", "Scales", "by_counts", "by_means", "composed", "infer", "l_1", "l_inf"]
-__all__ += ["printed_scales"]
 
 AT_ONCE = 2**15
 """Noisy inputs in memory at once."""
@@ -121,23 +120,6 @@ class Scales:
     def __post_init__(self) -> None:
         for name in ("input", "hidden"):
             arguments.real(name, getattr(self, name), 0.0, low_open=True)
-
-
-def printed_scales(network: Network, *, m: int, epsilon_1: float, divided_by: float = 1.0) -> Scales:
-    """Return the scales of the paper's privacy noise, both divided by one number.
-
-    The authors draw the noise at half or a tenth of it in inference, and certify the whole; here what is drawn is what
-    is certified.
-
-    Raises:
-        ValueError: if m is not an integer >= 1, epsilon_1 is not in (0, inf) or divided_by not in [1, inf).
-
-    Source: StoBatch (Phan et al., ICML 2020), section 3.3; the program of the authors for the divisor.
-    """
-    dimension, beta = network.theta1.shape
-    divided_by = arguments.real("divided_by", divided_by, 1.0)
-    scale = budget.input_scale(dimension=dimension, beta=beta, m=m, epsilon_1=epsilon_1) / divided_by
-    return Scales(input=scale, hidden=2.0 * scale)
 
 
 class Inferred(NamedTuple):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from dpml.accounting.guarantee import Guarantee
 
-__all__ = ["Local", "at_printed_scale"]
+__all__ = ["Local"]
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,3 @@ class Local:
     def says(self) -> str:
         """One sentence on what holds."""
         return str(self.guarantee())
-
-
-def at_printed_scale(*, epsilon_1: float, epsilon_2: float, beta: int, m: int) -> Local:
-    r"""Return fresh noise of the scale that the paper adds, and what it then costs.
-
-    The change to `noise.AsPrinted`: each example has noise of its own, and labels are randomized once. The noise costs
-    $\varepsilon_x = 2 m \varepsilon_1/(\beta + 2)$, whatever d is.
-
-    Raises:
-        ValueError: if epsilon_1 or epsilon_2 is not in (0, inf), or beta or m is not an integer >= 1.
-
-    Source: `budget.sound_epsilon`.
-    """
-    return Local(epsilon_x=budget.sound_epsilon(m=m, epsilon_1=epsilon_1, beta=beta), epsilon_2=epsilon_2)
