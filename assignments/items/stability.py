@@ -87,11 +87,11 @@ def votes_added(rng: np.random.Generator) -> Graded:
             "is 0 where one vote more makes another label win": "f(np.array([2, 2])) == 0",
         },
         mistakes={
-            "this is for votes that move from a label to another; here a vote comes or goes.": moved,
-            "the tie is decided by the label: a lower one wins it, a higher one does not.": body.format(tie=" + 1", less=" - 1"),
             "this is the number of changes that turn the winner; one less is safe.": body.format(
                 tie=" + (label > winner)", less=""
             ),
+            "this is for votes that move from a label to another; here a vote comes or goes.": moved,
+            "the tie is decided by the label: a lower one wins it, a higher one does not.": body.format(tie=" + 1", less=" - 1"),
             "every tie counts for the rival here; the lowest label wins ties.": body.format(tie="", less=" - 1"),
         },
         hint="For each rival: how many changes until it wins? Mind who wins a tie.",
@@ -124,8 +124,8 @@ def quota(rng: np.random.Generator) -> Graded:
             "is 0 where one answer decides": "f(yes=4, n=10, quota=4) == 0",
         },
         mistakes={
-            "the two sides differ: with the quota just reached one answer refuses, one below it one answer accepts.": "abs(yes - quota)",
             "this is the number of answers that turn the decision; one less is safe.": "yes - quota + 1 if yes >= quota else quota - yes",
+            "the two sides differ: with the quota just reached one answer refuses, one below it one answer accepts.": "abs(yes - quota)",
             "half a gap is for votes that move between two counts; here there is one count.": "abs(2 * yes - n) // 2",
         },
         hint="Try the smallest case on both sides of the quota by hand.",
