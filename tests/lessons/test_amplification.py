@@ -140,7 +140,6 @@ WRONG = {
         (sampled(lambda n, q, rng: np.random.default_rng().random(n) < q), "its own randomness"),
         (sampled(lambda n, q, rng: np.random.default_rng(2).random(n) < q), "does not follow the law"),
         (sampled(lambda n, q, rng: rng.random(n) < q / 2), "does not follow the law"),
-        (sampled(lambda n, q, rng: np.full(n, rng.random() < q)), "one coin decides for all"),
         (whole_array, "expected is one finite number"),
     ],
 }

@@ -85,7 +85,6 @@ WRONG = {
         (lambda *, sigma, lead, z: -by_counting(sigma=sigma, lead=lead, z=z), "the wrong sign"),
     ],
     items.check_release_labels: [
-        (of_scale(lambda rows: 2 * math.sqrt(rows)), "in which the questions add up"),
         (of_scale(lambda rows: 4 * rows), "about twice what is needed: that is private"),
         (of_scale(lambda rows: 60 * rows), "does not follow the law"),
         (of_scale(lambda rows: 2 * rows, axis=0), "expected is 3 finite numbers"),

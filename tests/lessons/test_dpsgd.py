@@ -84,16 +84,14 @@ def forgets_the_columns(gradients, *, clip_norm, sigma, expected_batch, rng):
     return (total + rng.normal(scale=sigma * clip_norm, size=total.shape)) / expected_batch
 
 
-def in_pieces(*, each=shorten, reduce=np.sum, drop=False, once=True):
+def in_pieces(*, each=shorten, reduce=np.sum, drop=False):
     def noisy_sum(gradients, *, clip_norm, sigma, size, rng):
         total = np.zeros(gradients.shape[1])
         for start in range(0, len(gradients), size):
             piece = gradients[start : start + size]
             if not drop or len(piece) == size:
                 total += reduce(each(piece, clip_norm), axis=0)
-            if not once:
-                total += rng.normal(scale=sigma * clip_norm, size=len(total))
-        return total + once * rng.normal(scale=sigma * clip_norm, size=len(total))
+        return total + rng.normal(scale=sigma * clip_norm, size=len(total))
 
     return noisy_sum
 
@@ -184,10 +182,8 @@ WRONG = {
     ],
     items.check_update_noise: [("0.00096", "number"), (0.01, "too large"), (1e-6, "too small")],
     items.check_mean_moves: [
-        (lonely((1.0, 0.0)), "all gradients are short"),
         (np.zeros((10, 2)), "an array of shape (100, 2)"),
         (lonely((np.inf, 0.0)), "must be finite"),
-        (np.full((100, 2), 1e308), "the mean stays long"),
         (lonely((1000.0, 0.0)).astype(complex), "100 gradients of 2 real numbers each"),
         ([[1000.0, 0.0], [0.0]], "100 gradients of 2 real numbers each"),
         ({"first": (1000.0, 0.0)}, "100 gradients of 2 real numbers each"),
@@ -203,7 +199,6 @@ WRONG = {
         (mean_of(sigma=1.0), "in proportion to σ"),
         (mean_of(noise=lambda rng, scale, rows: rng.normal(scale, size=rows.shape[1])), "the second one the standard"),
         (mean_of(noise=lambda rng, scale, rows: rng.normal(scale=math.sqrt(2) * scale, size=rows.shape[1])), "about 1"),
-        (mean_of(noise=lambda rng, scale, rows: rng.normal(scale=scale, size=rows.shape).sum(axis=0)), "each of the"),
         (mean_of(noise=lambda rng, scale, rows: scale * rng.normal() * np.eye(rows.shape[1])[0]), "entry 1"),
         (mean_of(noise=lambda rng, scale, rows: scale * rng.normal()), "move together"),
         (forgets_the_columns, "expected is 3 finite numbers"),
@@ -215,7 +210,6 @@ WRONG = {
         (in_pieces(each=lambda piece, c: piece), "nothing is clipped"),
         (in_pieces(each=lambda piece, c: piece / max(1.0, np.linalg.norm(piece) / c)), "one factor for the whole"),
         (in_pieces(each=lambda piece, c: shorten(piece.sum(axis=0)[None], c)), "the sum of each piece is clipped"),
-        (in_pieces(once=False), "each of the pieces got noise"),
         (keeps_the_last, "add the pieces up"),
         (lambda gradients, *, clip_norm, sigma, size, rng: np.zeros(3, dtype=complex), "must return 3 numbers"),
         (lambda gradients, **rest: in_pieces()(gradients, **rest) if len(gradients) else np.zeros((0, 3)), "expected"),
@@ -228,11 +222,6 @@ WRONG = {
     ],
     items.check_sound: [
         (SOUND | {"a": False}, "channels of one example"),
-        (SOUND | {"b": True}, "normalises each example by all others"),
-        (SOUND | {"c": False}, "its own mask"),
-        (SOUND | {"d": True}, "nothing is clipped"),
-        (SOUND | {"e": True}, "add up to one gradient"),
-        (SOUND | {"f": False}, "what is not trained"),
         ({"a": True}, "sound"),
         ([True] * 6, "sound"),
     ],

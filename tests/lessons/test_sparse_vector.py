@@ -84,21 +84,16 @@ def vectorised(stream, *, threshold, epsilon, rng):
     return int(found[0]) if len(found) else None
 
 
-def made(b1, b2, *, fresh=False, out=lambda i, v: i, end=None):
-    def wrong(stream, *, threshold, epsilon, rng):
-        def noise(b):
-            return rng.laplace(scale=b / epsilon) if b else 0.0
-
-        t = threshold + noise(b1)
+def made(*, out=lambda i, v: i, end=None):
+    def released(stream, *, threshold, epsilon, rng):
+        t = threshold + rng.laplace(scale=2 / epsilon)
         for i, value in enumerate(stream):
-            if fresh:
-                t = threshold + noise(b1)
-            noisy = value + noise(b2)
+            noisy = value + rng.laplace(scale=4 / epsilon)
             if noisy >= t:
                 return out(i, noisy)
         return end
 
-    return wrong
+    return released
 
 
 def gaussian(stream, *, threshold, epsilon, rng):
@@ -131,7 +126,7 @@ RIGHT = {
     items.check_first_above: [
         vectorised,
         lambda stream, **given: sparse_vector.above_threshold(stream, **given),
-        made(2, 4, out=lambda i, v: np.array(i)),
+        made(out=lambda i, v: np.array(i)),
         talks,
     ],
     items.check_claims: [CLAIMS, {k: np.bool_(v) for k, v in CLAIMS.items()}],
@@ -173,11 +168,8 @@ WRONG = {
         (in_place, "changes the nu"),
     ],
     items.check_first_above: [
-        (made(1, 2), "about half of what is needed"),
-        (made(4, 8), "about twice what is needed: that is private"),
-        (made(2, 4, out=lambda i, v: v), "nothing of its value"),
-        (made(2, 4, end=-1), "None stands for"),
-        (made(2, 4, out=lambda i, v: str(i)), "is no index"),
+        (made(out=lambda i, v: v), "nothing of its value"),
+        (made(end=-1), "None stands for"),
         (lambda stream, **given: vectorised(np.round(stream), **given), "does not follow the law"),
         (gaussian, "does not follow the law"),
         (last_one, "does not follow the law"),
