@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import http.server
 import importlib.util
 import os
 import re
@@ -11,12 +10,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+
+from tests.serving import served
 
 from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, Visit, look_at, newest
 
@@ -56,21 +56,11 @@ def site() -> Path:
     return SITE
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_args: Any) -> None:
-        pass
-
-
 @pytest.fixture(scope="session")
 def address(site: Path) -> Iterator[str]:
     """Where the site is served."""
-    handler = functools.partial(_Quiet, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served(site) as where:
+        yield where
 
 
 @pytest.fixture(scope="session")

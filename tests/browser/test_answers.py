@@ -5,7 +5,6 @@ Python has 32 bits in a browser: that the checks pass there is tested here alone
 
 from __future__ import annotations
 
-import functools
 import gzip
 import http.server
 import json
@@ -14,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,6 +23,7 @@ import pytest
 from book import runtime
 from book.ext import answers
 from dpml.classroom.answers import Cell, names, run
+from tests.serving import served
 
 from .conftest import missing
 from .looking import DESKTOP, HANGS, PHONE, ROOT, ask, ask_and_wait, prefer, requests_of, resize
@@ -161,13 +160,8 @@ class _Strict(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def strict(site: Path) -> Iterator[str]:
-    handler = functools.partial(_Strict, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served(site, _Strict) as address:
+        yield address
 
 
 def test_what_is_loaded_and_when(browser: Any, strict: str, site: Path) -> None:

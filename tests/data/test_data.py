@@ -16,7 +16,6 @@ import struct
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 import zipfile
 from pathlib import Path
@@ -29,6 +28,7 @@ from dpml import data
 from dpml.data import _published, _readers
 from experiments import make_digits
 from experiments.make_fashion_subset import written_or_compared
+from tests.serving import served
 
 ROOT = Path(__file__).resolve().parents[2]
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -71,14 +71,18 @@ def listing(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class Noting(http.server.SimpleHTTPRequestHandler):
     """Serves a folder and notes what was asked for."""
 
+    def __init__(self, *args, log, **kwargs):
+        self.log = log
+        super().__init__(*args, **kwargs)
+
     def log_message(self, *args):
-        self.server.log.append(self.path)
+        self.log.append(self.path)
 
 
-class Faulty(Quiet):
+class Faulty(Noting):
     """A server with a fault; `fault` gets the handler and the content of the file that was asked for."""
 
     def __init__(self, *args, fault, only, **kwargs):
@@ -98,19 +102,12 @@ class Faulty(Quiet):
 
 
 @contextlib.contextmanager
-def serving(folder, handler=Quiet, **kwargs):
+def serving(folder, handler=Noting, **kwargs):
     """Yield (address, log) of a server for `folder` on this machine, which is the mirror meanwhile."""
-    make = functools.partial(handler, directory=str(folder), **kwargs)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), make) as server:
-        server.log, address = [], f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            with mock.patch.dict(os.environ, DPML_DATA_URL=address):
-                yield address, server.log
-        finally:
-            server.shutdown()
-            thread.join()
+    log = []
+    make = functools.partial(handler, log=log, **kwargs)
+    with served(folder, make) as address, mock.patch.dict(os.environ, DPML_DATA_URL=address):
+        yield address, log
 
 
 def idx(array):

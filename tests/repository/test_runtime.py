@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import io
 import json
 import re
 import subprocess
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from book import runtime
+from tests.serving import served
 
 
 def wheel(*members: str) -> bytes:
@@ -39,11 +37,6 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     return files
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_args: object) -> None:
-        pass
-
-
 @pytest.fixture
 def distribution(tmp_path: Path, given: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder that a server of this machine gives in the place of Pyodide's distribution."""
@@ -51,14 +44,9 @@ def distribution(tmp_path: Path, given: dict[str, bytes], monkeypatch: pytest.Mo
     folder.mkdir()
     for name, data in given.items():
         (folder / name).write_bytes(data)
-    handler = functools.partial(_Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        monkeypatch.setattr(runtime, "DISTRIBUTION", f"http://127.0.0.1:{server.server_port}/")
+    with served(folder) as address:
+        monkeypatch.setattr(runtime, "DISTRIBUTION", f"{address}/")
         yield folder
-        server.shutdown()
-        thread.join()
 
 
 class Index:
