@@ -60,6 +60,7 @@
   function show() {
     const frame = data.frames[state()].map((i) => data.pool[i]);
     if (!dragging) haunt();
+    all(".dpml-asked").forEach((panel) => panel.classList.remove("dpml-asked"));
     say(frame[0], frame[1]);
     const lines = frame[2].split("\n").map((line) => line.split("\t"));
     const row = (tag, cells) => make("tr", {}, ...cells.map((cell) => make(tag, tag === "th" ? {scope: "col"} : {}, cell)));
@@ -78,7 +79,8 @@
     });
   }
 
-  /* Until the reader has moved something, the finding is covered: a guess comes first. */
+  /* Until the reader has moved something, the finding and what shows it are covered: a guess comes first. */
+  data.asked.forEach((i) => panels.children[i] && panels.children[i].classList.add("dpml-asked"));
   say("", "");
   panels.setAttribute("aria-label", data.cover);
   title.append(make("button", {type: "button", className: "dpml-cover", onclick: show}, data.cover));

@@ -29,6 +29,7 @@ from dpml.classroom.table import table_of
 __all__ = ["Explorer", "Range", "Switch"]
 
 MAX_POSITIONS, MAX_OPTIONS = 16, 3
+ASKED: dict[str, list[int]] = {"none": [], "left": [0], "right": [1], "both": [0, 1]}
 COVER = "Guess first. Move a control, or press here, and the finding appears."
 STILL = "A still picture: this figure moves where scripts run, on the pages of the course and in a trusted notebook."
 NEEDS_A_KERNEL = (
@@ -133,12 +134,13 @@ class Explorer:
     `draw` receives the value of each control by name and returns the frame of that state; it runs under NumPy's own
     settings of floats. `x` and `y` are the axes:
     one of each for one panel; two in either for two panels, which share the other if it is one. Every frame must have
-    the same kinds of marks in the same order.
+    the same kinds of marks in the same order. `asked` are the panels that would answer what the chapter asks its reader
+    to guess: they have axes and nothing else until the first move.
 
     Raises:
-        ValueError: for more than two ranges, more than one switch, more than two panels, or two controls of one name;
-            when shown, for a frame whose marks differ in kind or role from those of the start, have a role that does
-            not exist, or stand beside the only panel.
+        ValueError: for more than two ranges, more than one switch, more than two panels, two controls of one name, or
+            another word for `asked`; when shown, for a frame whose marks differ in kind or role from those of the
+            start, have a role that does not exist, or stand beside the only panel.
     """
 
     name: str
@@ -146,6 +148,7 @@ class Explorer:
     controls: Sequence[Control]
     x: Axis | Sequence[Axis]
     y: Axis | Sequence[Axis]
+    asked: str = "none"  # or "left", "right", "both"
 
     def __post_init__(self) -> None:
         ranges = [c for c in self.controls if isinstance(c, Range)]
@@ -158,6 +161,8 @@ class Explorer:
         counts = [1 if isinstance(axes, Axis) else len(axes) for axes in (self.x, self.y)]
         if not set(counts) <= {1, 2}:
             raise ValueError(f"x and y must be the axes of one panel or two for {self.name!r}, got {counts}")
+        if self.asked not in ASKED:
+            raise ValueError(f"asked must be one of {list(ASKED)} for {self.name!r}, got {self.asked!r}")
         object.__setattr__(self, "draw", np.errstate(all="warn", under="ignore")(self.draw))
 
     @cached_property
@@ -229,7 +234,8 @@ class Explorer:
             }
             for control in self.controls
         ]
-        return {"cover": COVER, "controls": controls, "ghost": ghost, "frames": frames, "pool": list(pool)}
+        start = {"cover": COVER, "asked": ASKED[self.asked], "controls": controls}
+        return {**start, "ghost": ghost, "frames": frames, "pool": list(pool)}
 
     def _repr_html_(self) -> str:
         data = json.dumps(self.payload(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

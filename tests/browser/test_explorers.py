@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -168,15 +169,16 @@ def test_explorers_and_formulas_work_from_a_file(browser: Any, site: Path) -> No
 # --- on a page of their own, without the site
 
 
-def small() -> Explorer:
+def small(two: bool = False) -> Explorer:
     def draw(a: int, s: str) -> Frame:
-        return Frame(f"It is {a}{s}.", f"a = {a}", [Line([0, a, 9], [0, a, a], "D", Text("line", 1, 9))])
+        marks = [Line([0, a, 9], [0, a, a], "D", Text("line", 1, 9))]
+        return Frame(f"It is {a}{s}.", f"a = {a}", marks, beside=marks * two)
 
     controls = [
         Range("a", "alpha", [1, 2, 3, 4], 2, "What a is."),
         Switch("s", "Which", {"x": "X", "y": "Y"}, "x", "Which of the two it is."),
     ]
-    return Explorer("small", draw, controls, Axis("x", 0, 10), Axis("y", 0, 10))
+    return Explorer("small", draw, controls, [Axis("x", 0, 10)] * (1 + two), Axis("y", 0, 10))
 
 
 @pytest.fixture
@@ -208,6 +210,29 @@ def test_the_finding_is_covered_until_the_first_move(browser: Any, page: Callabl
     browser.execute_script("arguments[0].focus()", explorer.find_element("css selector", ".dpml-cover"))
     press(browser, "ENTER")
     assert said(explorer) == ["It is 2x.", "a = 2"], "the button answers to the keyboard, and nothing has moved"
+
+
+def test_what_the_chapter_asks_is_not_drawn_until_the_first_move(
+    browser: Any, page: Callable[[str], list[Any]]
+) -> None:
+    """Of the panels that would answer only the axes are there; on paper, where nothing can be pressed, all is."""
+
+    def seen(explorer: Any) -> list[set[str]]:
+        marks = (
+            "return Array.from(arguments[0].querySelectorAll('.m, .t'), (mark) => getComputedStyle(mark).visibility)"
+        )
+        panels = explorer.find_elements("css selector", ".dpml-panels > svg")
+        return [set(browser.execute_script(marks, panel)) for panel in panels]
+
+    for asked in ("right", "both", "none"):
+        [explorer] = page(dataclasses.replace(small(two=True), asked=asked)._repr_html_())
+        hidden = [{"hidden"} if asked in words else {"visible"} for words in (("left", "both"), ("right", "both"))]
+        assert seen(explorer) == hidden
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert seen(explorer) == [{"visible"}] * 2
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        explorer.find_element("css selector", ".dpml-cover").click()
+        assert seen(explorer) == [{"visible"}] * 2
 
 
 def test_two_copies_on_a_page_are_independent(browser: Any, page: Callable[[str], list[Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -117,6 +118,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         (lambda x=x: explorer_of(lambda a: frame_of(), axes=(x, AXES[1])), "must be the axes of one panel or two")
         for x in ([], 3 * [AXES[0]])
     ),
+    (lambda: dataclasses.replace(explorer_of(lambda a: frame_of()), asked="top"), "asked must be one of"),
     (lambda: explorer_of(lambda a: Frame("It is 1.", "a = 1", [], [Rule("D", x=1)])).frame(), "beside must be empty"),
     (lambda: explorer_of(lambda a: frame_of()).frame(b=1), r"values must be among \['a'\], got \['b'\]"),
     (lambda: changing([Points([1], [1], "D")]), "kind and role"),

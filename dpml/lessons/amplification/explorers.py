@@ -82,6 +82,7 @@ def amplification_ladder() -> Explorer:
         [Range("epsilon", "ε", epsilons, 1.0, scale="log"), Range("q", "q", qs, 0.25, scale="log")],
         x=Axis("sampling probability q", 1e-3, 1.0, "log"),
         y=Axis("ε′ / ε (what is left)", 1e-3, 10.0, "log"),
+        asked="both",
     )
 
 
@@ -176,6 +177,7 @@ def two_worst_cases() -> Explorer:
         ],
         x=Axis("A′ / B", -1.1, 1.1, ticks=ticks),
         y=[Axis("A / B", -1.4, 1.7, ticks=ticks), Axis("log p / p′", 0.0, 1.6)],
+        asked="both",
     )
 
 
@@ -267,4 +269,5 @@ def sampling_and_adjacency() -> Explorer:
             Axis("loss of the answer yes, divided by ε", 0, 1.2),
             Axis("probability of this size", 1e-13, 10.0, "log", ticks=(1, 1e-3, 1e-6, 1e-9, 1e-12)),
         ],
+        asked="both",
     )

@@ -69,6 +69,7 @@ def evidence_and_runs() -> Explorer:
         ],
         x=Axis("runs on each dataset", 90.0, 1.2e6, "log"),
         y=Axis("ε at least", 0.0, 12.6),
+        asked="both",
     )
 
 
@@ -117,6 +118,7 @@ def attack_and_region() -> Explorer:
         ],
         x=Axis("false positive rate", 0.0, 1.0),
         y=Axis("true positive rate", 0.0, 1.0),
+        asked="both",
     )
 
 
@@ -184,6 +186,7 @@ def canary_scores() -> Explorer:
         ],
         x=[Axis("score", -5.0, 7.0), Axis("share guessed", 0.0, 1.02)],
         y=[Axis("share of the canaries", 0.0, 0.175), Axis("ε at least", 0.0, 8.6)],
+        asked="right",
     )
 
 

@@ -100,6 +100,7 @@ def rules_in_the_plane() -> Explorer:
         ],
         x=[Axis("first coordinate", -3.0, 6.0), Axis("distance of the liars", 0.0, 6.1)],
         y=[Axis("second coordinate", -3.2, 4.2), Axis("answer off the honest mean", 0.0, 2.0)],
+        asked="right",
     )
 
 
@@ -243,6 +244,7 @@ def eta_map() -> Explorer:
         ],
         x=Axis("batch m of 60,000", 24.0, 6100.0, "log"),
         y=[Axis("η², with noise", 1e-5, 1e6, "log"), Axis("η², without noise", 1e-5, 1e6, "log")],
+        asked="both",
     )
 
 
@@ -301,6 +303,7 @@ def one_step() -> Explorer:
         ],
         x=Axis("batch m", 2.8, 2600.0, "log"),
         y=[Axis("δ of one step", 1e-8, 1e-3, "log"), Axis("printed noise / noise that is just enough", 0.6, 1.6)],
+        asked="both",
     )
 
 
@@ -360,4 +363,5 @@ def recorded_accuracy() -> Explorer:
         ],
         x=Axis("batch m", 45.0, 1100.0, "log"),
         y=Axis("largest accuracy, %", 0.0, 110.0, ticks=[0.0, 20.0, 40.0, 60.0, 80.0]),
+        asked="both",
     )

@@ -112,6 +112,7 @@ def radius_of_votes() -> Explorer:
         ],
         x=Axis("share of the votes for the label", 0.5, 1.005),
         y=Axis("certified radius, in units of the noise", 0.0, 7.0),
+        asked="both",
     )
 
 
@@ -165,6 +166,7 @@ def two_noises() -> Explorer:
         ],
         x=Axis("how far the point is moved, in units of b", 0.0, 12.0),
         y=Axis("expected score", 0.0, 1.3),
+        asked="both",
     )
 
 
@@ -217,6 +219,7 @@ def claimed_epsilon() -> Explorer:
         ],
         x=Axis("m, images in a batch", 10, 10_000, "log"),
         y=Axis("ε", 1e-6, 1e3, "log"),
+        asked="both",
     )
 
 
@@ -347,6 +350,7 @@ def reconstruction_of_a_batch() -> Explorer:
         ],
         x=[Axis("8 × 8 pixels, drawn from −1 to 1", -0.5, 26.5, ticks=()), Axis("ε₁", 0.01, 300.0, "log")],
         y=[Axis("", -3.0, 11.7, ticks=()), Axis("error or noise of a pixel", 1e-17, 1e7, "log")],
+        asked="right",
     )
 
 
@@ -417,6 +421,7 @@ def rank_test() -> Explorer:
         ],
         x=Axis("rank of the singular value", 0.5, 16.5),
         y=Axis("singular value", 1e-12, 1e13, "log"),
+        asked="both",
     )
 
 
@@ -476,4 +481,5 @@ def certified_accuracy() -> Explorer:
         ],
         x=Axis("certified ℓ₂ radius", 0.0, 2.05),
         y=Axis("right and certified, %", 0.0, 102.0),
+        asked="both",
     )

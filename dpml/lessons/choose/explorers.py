@@ -84,6 +84,7 @@ def teachers_tradeoff() -> Explorer:
         ],
         x=Axis("number of teachers", 20.0, 900.0, "log", ticks=_TEACHERS),
         y=Axis("accuracy on test images", 0.0, 1.0),
+        asked="both",
     )
 
 

@@ -169,6 +169,7 @@ def composition_curves() -> Explorer:
         ],
         x=Axis("number of steps k", 1, 1e4, "log"),
         y=Axis("total ε / kε (share of adding up)", 0.02, 10, "log"),
+        asked="both",
     )
 
 
@@ -233,4 +234,5 @@ def noise_per_answer() -> Explorer:
         ],
         x=Axis("number of counts k", 1, 1000, "log"),
         y=Axis("noise / noise by adding up", 0.03, 10, "log"),
+        asked="both",
     )

@@ -184,6 +184,7 @@ def noise_and_batch() -> Explorer:
         ],
         x=Axis("noise multiplier σ", 0.5, 5.0, "log"),
         y=[Axis("ε at most", 0.03, 100.0, "log"), Axis("accuracy in %", 30.0, 85.0)],
+        asked="both",
     )
 
 
@@ -228,6 +229,7 @@ def clipped_fraction() -> Explorer:
         [Range("clip_norm", "C", clip_norms, 1.0, scale="log")],
         x=[Axis("step", 0.0, 850.0), Axis("clip norm C", 0.03, 30.0, "log")],
         y=[Axis("clipped, % of gradients", 0.0, 105.0), Axis("accuracy in %", 75.0, 90.0)],
+        asked="right",
     )
 
 

@@ -109,6 +109,7 @@ def e2_integrand() -> Explorer:
             Axis("integrand", floor, 30.0, ticks=heights),
             Axis("log-moment α(λ)", 1e-6, 1e5, "log", ticks=(1e-6, 1e-4, 1e-2, 1, 100, 1e4)),
         ],
+        asked="right",
     )
 
 
@@ -269,6 +270,7 @@ def loss_distribution() -> Explorer:
             Axis("density", 1e-8, 50.0, "log", ticks=(1e-8, 1e-6, 1e-4, 1e-2, 1)),
             Axis("δ", 1e-12, 1.0, "log", ticks=(1e-12, 1e-9, 1e-6, 1e-3, 1)),
         ],
+        asked="right",
     )
 
 
@@ -368,4 +370,5 @@ def honest_figure() -> Explorer:
         ],
         x=Axis("steps T", 10.0, 4e4, "log"),
         y=Axis("ε at δ = 10⁻⁵", 0.01, 500.0, "log"),
+        asked="both",
     )

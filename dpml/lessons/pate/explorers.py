@@ -80,6 +80,7 @@ def noisy_votes() -> Explorer:
         ],
         x=[Axis("winner", 0.4, 3.0, ticks=[(1.0, "A wins"), (2.0, "B wins")]), Axis("votes for A, of 20", 0.5, 20.5)],
         y=[Axis("probability", 0.0, 1.12), Axis("loss / ε", 0.0, 2.3)],
+        asked="right",
     )
 
 
@@ -139,4 +140,5 @@ def cost_of_labels() -> Explorer:
         ],
         x=Axis("labels released", 1.0, 1000.0, "log"),
         y=Axis("ε at δ = 10⁻⁵", 1e-3, 1e3, "log", ticks=(1e-3, 1e-2, 0.1, 1, 10, 100, 1e3)),
+        asked="both",
     )

@@ -130,6 +130,7 @@ def gaussian_calibration() -> Explorer:
         ],
         x=Axis("ε", 0.1, 30, "log"),
         y=Axis("σ (noise over sensitivity)", 0.1, 100, "log"),
+        asked="both",
     )
 
 
@@ -172,6 +173,7 @@ def error_region() -> Explorer:
         ],
         x=Axis("false positive rate (outsiders accused)", 0, 1),
         y=Axis("false negative rate (members missed)", 0, 1),
+        asked="both",
     )
 
 
@@ -215,4 +217,5 @@ def audit_evidence() -> Explorer:
         ],
         x=Axis("runs on each dataset", 10, 1e6, "log"),
         y=Axis("ε", 0, 12),
+        asked="both",
     )

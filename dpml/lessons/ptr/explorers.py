@@ -105,6 +105,7 @@ def two_cases() -> Explorer:
         ],
         x=[Axis("privacy loss", -6.0, 14.0), Axis("ε", 0.0, most)],
         y=[Axis("density", 1e-12, 1.0, "log", ticks=powers), Axis("δ", 1e-12, 1.0, "log", ticks=powers)],
+        asked="both",
     )
 
 
@@ -169,6 +170,7 @@ def trimming() -> Explorer:
         ],
         x=[Axis("rank of the image in a batch of 256", 0.0, 257.0), Axis("records changed, r", 0.0, 257.0)],
         y=[Axis("clipped gradient norm", 0.0, 11.5), Axis("local sensitivity", 0.0, 11.5)],
+        asked="right",
     )
 
 
@@ -308,4 +310,5 @@ def accountants() -> Explorer:
         ],
         x=Axis("steps T", 1.0, 10_000.0, "log", ticks=(1, 10, 100, 1e3, 1e4)),
         y=Axis("ε at δ = 10⁻⁵", 0.02, 40.0, "log", ticks=(0.03, 0.1, 0.3, 1, 3, 10)),
+        asked="both",
     )

@@ -93,6 +93,7 @@ def sorted_norms() -> Explorer:
         ],
         x=[Axis("rank in a batch of 256", 0.0, 257.0), Axis("F", 0.0, 257.0)],
         y=[Axis("gradient norm, unclipped", 0.01, 400.0, "log"), Axis("probability that the test passes", 0.0, 1.15)],
+        asked="right",
     )
 
 
@@ -222,4 +223,5 @@ def corrupted_accuracy() -> Explorer:
         ],
         x=Axis("corrupted examples, %", 0.0, 20.5),
         y=Axis("accuracy, %", 58.0, 85.0),
+        asked="both",
     )

@@ -81,6 +81,7 @@ def breaker() -> Explorer:
         ],
         x=Axis("number of answers k", 1.0, 130.0, "log"),
         y=Axis("exact loss, in units of the claimed ε", 0.05, 150.0, "log"),
+        asked="both",
     )
 
 
@@ -164,6 +165,7 @@ def when_it_pays() -> Explorer:
         ],
         x=Axis("number of queries", 10.0, 1.3e5, "log"),
         y=Axis("gap of votes needed", 30.0, 1e6, "log"),
+        asked="both",
     )
 
 

@@ -149,4 +149,5 @@ def models_needed() -> Explorer:
             Axis("number of models", 10.0, 1e11, "log", ticks=(10, 1e3, 1e5, 1e7, 1e9)),
             Axis("records for each model", 1.0, 1e7, "log", ticks=(1, 100, 1e4, 1e6)),
         ],
+        asked="both",
     )

@@ -100,6 +100,7 @@ def tail_bounds() -> Explorer:
         ],
         x=Axis("t, in standard deviations", 1, 8, ticks=range(1, 9)),
         y=Axis("probability that the largest noise strays t or more", 1e-8, 1, "log"),
+        asked="both",
     )
 
 
