@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import warnings
 from pathlib import Path
 
 USAGE = """python3 course.py assignment --new-seed FILE                     write a secret seed
@@ -25,6 +26,14 @@ def main() -> None:
     parser.add_argument("--from", type=Path, dest="start", default=Path(), help=argparse.SUPPRESS)
     parser.add_argument("course", type=Path, nargs="?")
     given = parser.parse_args()
+    warnings.simplefilter("ignore")  # of nbgrader's database, and of nbformat on ids that are missing or there twice
+    try:
+        do(parser, given)
+    except (OSError, RuntimeError) as error:  # a path that is too long, read-only, a loop of links
+        raise SystemExit(f"Nothing was done, or not all of it: {error}.") from None
+
+
+def do(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     if given.course is None and given.chapters:  # the last word after --chapters
         given.course = Path(given.chapters.pop())
     if given.course is None and not given.new_seed:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import logging
 import os
 import re
 import sys
+import unicodedata
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
-MOODLE = re.compile(r"(.+_\d+)_assignsubmission_(?:file|onlinetext)_?(.*)")
+MOODLE = re.compile(r"(.+_\d+)_assignsubmission_(?:file|onlinetext)_?(.*)", re.DOTALL)
 CANVAS = re.compile(r"([^_]+)(?:_LATE)?_(\d+)_\d+_.+")
 LARGEST = 2**25  # bytes of a notebook
 ALIKE = 100  # characters from which on two answers of the same text are told
@@ -60,27 +62,36 @@ def student_of(path: str) -> str:
 
 
 def safe(name: str) -> str:
-    return re.sub(r"[^\w.@-]+", "-", name).strip("-.@+=") or "nameless"
+    """A name for a folder: short enough for every disk, and with the number at its end."""
+    return re.sub(r"[^\w.@-]+", "-", unicodedata.normalize("NFC", name))[-60:].strip("-.@+=") or "nameless"
 
 
-def files(download: Path) -> Iterator[tuple[str, bytes]]:
-    """The files of a folder or zip, by their path inside it; zips in a folder are looked into."""
+def files(download: Path) -> Iterator[tuple[str, bytes | str]]:
+    """The files of a folder or zip, and of zips in a folder, by their path inside it; or why one cannot be had."""
     if download.is_file():
         try:
             with zipfile.ZipFile(download) as archive:
                 for info in archive.infolist():
                     if not info.is_dir():
-                        small = info.file_size < LARGEST
-                        yield info.filename.replace("\\", "/"), archive.read(info) if small else b"too large"
-        except zipfile.BadZipFile:
-            yield download.name, b""
+                        yield info.filename.replace("\\", "/"), had(info.file_size, archive.read, info)
+        except (zipfile.BadZipFile, OSError):
+            yield download.name, "this zip cannot be read"
         return
     for path in sorted(path for path in download.rglob("*") if path.is_file()):
         inside = path.relative_to(download)
         if path.suffix == ".zip":
             yield from (((inside.parent / inside.stem).as_posix() + "/" + name, data) for name, data in files(path))
         else:
-            yield inside.as_posix(), path.read_bytes()
+            yield inside.as_posix(), had(path.stat().st_size, Path.read_bytes, path)
+
+
+def had(size: int, read: Callable[[Any], bytes], what: Any) -> bytes | str:
+    if size >= LARGEST:
+        return f"it has more than {LARGEST >> 20} MB; without the outputs, which are not used, it is small"
+    try:
+        return read(what) or "the file is empty"
+    except Exception as error:  # of the disk; a part of a zip that is damaged, encrypted, packed in another way
+        return f"it cannot be read ({error})"
 
 
 def collect(course: Path, download: Path) -> None:
@@ -96,11 +107,16 @@ def collect(course: Path, download: Path) -> None:
     for path, data in files(download):
         if "__MACOSX" in path or ".ipynb_checkpoints" in path or path.rsplit("/", 1)[-1].startswith("."):
             continue
+        if isinstance(data, str):
+            refused.append(f"{path}: {data}.")
+            continue
         try:
-            notebook = nbformat.reads(data.decode("utf-8-sig"), as_version=4)
+            data = data.removeprefix(codecs.BOM_UTF8)  # nbgrader does not read it
+            notebook = nbformat.reads(data.decode(), as_version=4)
             there = {sheet: by_name(own, notebook) for sheet, own in given.items()}
+            nbformat.writes(notebook).encode()
         except Exception:  # whatever a file that is no notebook makes the reader raise
-            refused.append(f"{path}: {'this is no notebook' if data.strip() else 'the file is empty'}.")
+            refused.append(f"{path}: this is no notebook.")
             continue
         answers = {sheet: [grade_id(cell) for cell in filter(is_solution, own.cells)] for sheet, own in given.items()}
         share = {one: sum(bool(there[one][name]) for name in names) / len(names) for one, names in answers.items()}
@@ -117,7 +133,8 @@ def collect(course: Path, download: Path) -> None:
             there = place.parent.relative_to(course).as_posix()
             refused.append(f"{path}: {there} holds another submission already; remove that to take this one.")
     (course / "reports").mkdir(exist_ok=True)
-    (course / "reports" / "not-collected.txt").write_text("".join(f"{line}\n" for line in refused), encoding="utf-8")
+    text = "".join(f"{line}\n" for line in refused)
+    (course / "reports" / "not-collected.txt").write_text(text, encoding="utf-8", errors="replace")
     print(f"{taken} new submissions in {course / 'submitted'}", *refused, sep="\n")
 
 

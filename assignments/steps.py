@@ -34,8 +34,8 @@ UNUSUAL = (
 
 
 def grade_id(cell: Any) -> str:
-    """The name of a cell; by its id where an editor has dropped nbgrader's metadata."""
-    return str(cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", ""))
+    """The name of a released cell."""
+    return str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
 
 
 def split(check: str) -> tuple[str, str]:
@@ -57,11 +57,25 @@ def code_of(text: str) -> str:
 
 
 def by_name(given: Any, handed_in: Any) -> dict[str, list[Any]]:
-    """The cells of a submission, by the names of the released ones."""
+    """The cells of a submission, by the names of the released ones.
+
+    Where an editor has dropped nbgrader's metadata a cell is known by its id, which Colab keeps at another place; where
+    that is gone too, a locked cell by its text, and an answer by the question above it.
+    """
     names = {key: grade_id(cell) for cell in given.cells for key in (grade_id(cell), cell.id)}
+    texts = {cell.source.strip(): grade_id(cell) for cell in given.cells if not is_solution(cell)}
     found: dict[str, list[Any]] = {name: [] for name in names.values()}
+
+    def name_of(cell: Any) -> str:
+        keys = (grade_id(cell), str(cell.get("id")), str(cell.metadata.get("id")))
+        return next((names[key] for key in keys if key in names), texts.get(cell.source.strip(), ""))
+
+    known = {name_of(cell) for cell in handed_in.cells}
+    above = ""
     for cell in handed_in.cells:
-        found.setdefault(names.get(grade_id(cell), ""), []).append(cell)
+        asked = above.removesuffix("-question")
+        above = name_of(cell) or (asked if asked in names and asked not in known else "")
+        found.setdefault(above, []).append(cell)
     return found
 
 
@@ -79,7 +93,7 @@ def notices(given: Any, there: dict[str, list[Any]]) -> list[str]:
             if words and cell.cell_type == "code":
                 found[f"what an answer seldom needs ({', '.join(words)})"].append(name)
             if "nbgrader" not in other.metadata:
-                found["cells without nbgrader's metadata, known by their ids"].append(name)
+                found["cells without nbgrader's metadata, known by ids or places"].append(name)
                 continue
             for key in ("points", "grade", "locked", "solution"):
                 own, its = (one.metadata.nbgrader.get(key) for one in (cell, other))
@@ -99,7 +113,9 @@ class Restore(NbGraderPreprocessor):
         given.metadata["notices"] = notices(given, there)
         for cell in given.cells:
             if is_solution(cell) and there[grade_id(cell)]:
-                cell.source = there[grade_id(cell)][-1].source  # the last one counts
+                text = there[grade_id(cell)][-1].source  # the last one counts
+                # No HTML in what a person marks: a script would run in the instructor's browser.
+                cell.source = text if cell.cell_type == "code" else re.sub(r"<(?=[a-zA-Z/!?])", "< ", text)
         return given, resources
 
 

@@ -29,7 +29,7 @@ HONEST = sum(item.points for item in GRADED[:2])  # what the dishonest have solv
 
 
 def course(*words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore", "-m", "assignments", *map(str, words)]
+    command = [sys.executable, "-m", "assignments", *map(str, words)]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, encoding="utf-8")
 
@@ -139,7 +139,9 @@ CLASS: dict[str, tuple[dict[str, str], str, float, str]] = {
     "half": (half(), "", sum(item.points for item in GRADED[1::2]), ""),
     "wrong": (wrong(), "", 0, ""),
     "empty": ({}, "", 0, ""),
-    "bare": (solutions(), "strips", FULL, "cells without nbgrader's metadata, known by their ids: preamble, "),
+    "bare": (solutions(), "strips", FULL, "cells without nbgrader's metadata, known by ids or places: preamble, "),
+    "colab": (solutions(), "moves the ids", FULL, "cells without nbgrader's metadata"),
+    "nameless": (solutions(), "drops the ids", FULL, "cells without nbgrader's metadata"),
     "overwrites": (dishonest(OVERWRITES), "", HONEST, "setattr"),
     "patches": (dishonest(PATCHES), "", HONEST, "dpml.classroom"),
     "prints": (dishonest("print('✓ right')"), "", HONEST, "seldom needs (✓)"),
@@ -171,9 +173,14 @@ def handed_in(notebook: dict[str, Any], answers: dict[str, str], deed: str) -> d
         for cell in notebook["cells"]:
             cell["metadata"] = {}
         notebook["cells"].append({"cell_type": "markdown", "id": "note", "metadata": {}, "source": "my notes"})
+    if deed.endswith("the ids"):
+        notebook["nbformat_minor"] = 0
+        for cell in notebook["cells"]:
+            name = cell.pop("id")
+            cell["metadata"] = {"id": name} if deed == "moves the ids" else {}
     if not deed and answers:
         argument = next(c for c in notebook["cells"] if c["metadata"]["nbgrader"]["grade_id"] == WRITTEN.name)
-        argument["source"] = "It is not private, since the scale tells about the data."
+        argument["source"] = "It is not private, since the scale tells: $a<b$. <script>alert(1)</script>"
     return notebook
 
 
@@ -185,7 +192,7 @@ def whole_round(place: Path) -> Path:
     given = json.loads((place / "course" / "release" / "promise" / "promise.ipynb").read_text(encoding="utf-8"))
     with zipfile.ZipFile(place / "download.zip", "w") as archive:
         for number, (who, (answers, deed, _, _)) in enumerate(CLASS.items()):
-            text = json.dumps(handed_in(given, answers, deed))
+            text = json.dumps(handed_in(given, answers, deed)).encode("utf-8-sig" if who == "bob" else "utf-8")
             archive.writestr(f"{who}_{100 + number}_assignsubmission_file/promise.ipynb", text)
         archive.writestr("nothing_200_assignsubmission_file/promise.ipynb", "")
         archive.writestr("essay_201_assignsubmission_file/essay.ipynb", "I could not open the file.")
@@ -195,7 +202,7 @@ def whole_round(place: Path) -> Path:
         archive.writestr("../../outside.ipynb", json.dumps(given))
     for words in (("--collect", "download.zip"), ("--grade",), ("mark",), ("--report",)):
         ran = marked(place / "course") if words == ("mark",) else course("--from", place, *words, "course")
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout + ran.stderr
     return place / "course"
 
 
@@ -279,6 +286,7 @@ def the_pages_show_verdicts_and_no_hidden_test(done: Path) -> None:
         text = page.read_text(encoding="utf-8")
         plain = re.sub(r"<[^>]+>", "", text).replace("&#39;", "'").replace("&quot;", '"').replace("&gt;", ">")
         assert "HIDDEN TESTS" not in plain
+        assert "<script>alert" not in text
         assert [line for line in hidden if line in plain] == []
         assert all(len(line) <= 120 for line in re.findall("Not yet: .*|✓ .*", plain))
         assert ("Not yet: " in plain) is (who != "ann")
@@ -364,6 +372,17 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "command", [("--new-seed", "x/seed"), ("--seed", "seed", "x/course"), ("--seed", "seed", "n" * 250)]
+)
+def test_a_place_that_cannot_be_written_is_told_in_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "x").write_text("a file", encoding="utf-8")
+    release.new_seed(tmp_path / "seed")
+    ran = course("--from", tmp_path, *command)
+    assert ran.returncode == 1 and re.fullmatch(r"Nothing was done, or not all of it: .*\.\n", ran.stderr)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed", "x"]
+
+
+@pytest.mark.parametrize(
     ("path", "student"),
     [
         ("Ann Lee_1234_assignsubmission_file_/promise.ipynb", "Ann-Lee_1234"),
@@ -375,6 +394,9 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
         ("ann/promise.ipynb", "ann"),
         ("group_12.ipynb", "group-12"),
         ("=cmd|'calc'!A0.ipynb", "cmd-calc-A0"),
+        ("Ann,\n=1+1_12_assignsubmission_file/promise.ipynb", "Ann-1-1_12"),
+        ("Zoe\u0308_12_assignsubmission_file/promise.ipynb", "Zo\u00eb_12"),
+        ("語" * 200 + "_12_assignsubmission_file/promise.ipynb", "語" * 57 + "_12"),
         ("../../etc/promise.ipynb", "nameless"),
     ],
 )
@@ -386,12 +408,20 @@ def test_a_folder_may_hold_zips(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "ann.zip", "w") as archive:
         archive.writestr("promise.ipynb", "one")
         archive.writestr("big.ipynb", b" " * report.LARGEST)
+        archive.writestr("damaged.ipynb", b"0123456789")
+    whole = (tmp_path / "ann.zip").read_bytes()
+    (tmp_path / "ann.zip").write_bytes(whole.replace(b"0123456789", b"9876543210"))
     (tmp_path / "bob").mkdir()
     (tmp_path / "bob" / "promise.ipynb").write_bytes(b"two")
+    (tmp_path / "bob" / "big.ipynb").write_bytes(b" " * report.LARGEST)
+    (tmp_path / "bob" / "gone.ipynb").symlink_to("nowhere")
     (tmp_path / "broken.zip").write_bytes(b"three")
+    large = "it has more than 32 MB; without the outputs, which are not used, it is small"
     assert list(report.files(tmp_path)) == [
         ("ann/promise.ipynb", b"one"),
-        ("ann/big.ipynb", b"too large"),
+        ("ann/big.ipynb", large),
+        ("ann/damaged.ipynb", "it cannot be read (Bad CRC-32 for file 'damaged.ipynb')"),
+        ("bob/big.ipynb", large),
         ("bob/promise.ipynb", b"two"),
-        ("broken/broken.zip", b""),
+        ("broken/broken.zip", "this zip cannot be read"),
     ]
