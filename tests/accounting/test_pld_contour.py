@@ -253,6 +253,16 @@ def test_a_delta_near_one_or_near_nothing_is_found(epsilon, low, high):
     assert low - 1e-6 <= found.lower <= found.upper <= high
 
 
+@pytest.mark.parametrize("delta", [0.97, 0.9995, 0.99999])
+def test_an_epsilon_at_a_delta_near_one(delta):
+    """Where delta hardly changes with epsilon: not the lattice, but what it says."""
+    q, sigma, steps = 0.5, 5.0, 10**4
+    low, high = ends.both_directions(q, sigma, steps, delta, 1e-5)
+    assert 1.0 < low <= high <= low + 1e-4
+    coarse = bracket.epsilon_interval([(pairs.poisson(pairs.gaussian(1 / sigma), q), steps)], delta, 3e-2)
+    assert low <= coarse[1] and coarse[0] <= high
+
+
 @pytest.mark.parametrize("blur", [1e-3, 0.02, 0.3])
 def test_a_blurred_line_still_encloses_the_truth(blur):
     """The two ends move apart with the square of the blur, and not past the sharp line's."""

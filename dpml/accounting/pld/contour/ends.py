@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dpml import numerics
+from dpml import mechanisms, numerics
 from dpml.accounting import orders
 from dpml.accounting.pld.contour import placement, transform
 from dpml.accounting.pld.contour.line import Line, line
@@ -122,7 +122,11 @@ def start(q: float, sigma: float, steps: int, delta: float) -> tuple[Step, float
     log_delta = math.log(delta)
     lam, limit = orders.limits(q, sigma, float(steps), -log_delta)
     step = without_rare(Step(q, sigma, 1.0), steps, log_delta)
-    view = placement.centred(step, steps, lam if step.cut < math.inf else min(lam, limit), log_delta=log_delta)
+    lam = lam if step.cut < math.inf else min(lam, limit)
+    if log_delta > -0.5 and step.cut == math.inf and sigma > 0.4:  # no tilt is small enough; epsilon as of many steps
+        spread = min(q * math.sqrt(steps * math.expm1(1.0 / sigma / sigma)), 1e3)
+        return step, mechanisms.gaussian_epsilon(sigma=1.0 / spread, delta=delta), lam
+    view = placement.centred(step, steps, lam, log_delta=log_delta)
     return view and (step, max(0.0, view[2] - 2.0 / view[1]), view[1])
 
 
@@ -141,7 +145,7 @@ def certified_ends(found: Line, log_delta: float, guess: Array, close: Array) ->
     at = np.maximum(guess, 0.0)
     for _ in range(12):
         value, slope = found.log_upper(at)
-        way = (log_delta - np.clip(value, -1e4, 1e4)) / np.minimum(slope, -0.1 * found.lam)
+        way = (log_delta - np.clip(value, -1e4, 1e4)) / np.minimum(slope, -0.1 * found.lam * min(1.0, -log_delta))
         at, last = np.maximum(0.0, at + way), at
         if (np.abs(at - last) <= 0.1 * close).all():
             break
@@ -191,7 +195,8 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
     may bring them closer.
     """
     log_delta = math.log(delta)
-    low, high, last, accuracy, blur = 0.0, math.inf, math.inf, ACCURACY, 0.0
+    flat = min(1.0, -log_delta)  # near delta = 1 epsilon depends on 1 - delta
+    low, high, last, accuracy, blur = 0.0, math.inf, math.inf, ACCURACY * flat, 0.0
     for _ in range(7):
         seen = placement.moments_near(step, lam)
         where = seen and placement.placement_for(seen, [(steps, guess)], log_delta, accuracy)
@@ -199,7 +204,7 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
         if not (seen and found):
             if blur or not seen or (step.q * steps < 0.2 and (steps < 100 or guess < 1.0)):
                 break
-            accuracy, tolerance = SHORT, INTERVAL
+            accuracy, tolerance = SHORT * flat, INTERVAL
             blur = blur_for(INTERVAL * scale(guess), lam)
             continue
         close = 0.02 * tolerance * scale(guess)
@@ -217,9 +222,9 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
             share = math.sqrt(0.5 * wanted / (high - low))  # says little where the tilt was no good, far from the end
             blur = blur_for(wanted, lam) if abs(high - guess) > wanted else blur * max(0.2, min(0.7, share))
         elif high - low > 0.5 * last:
-            if accuracy == SHORT:
+            if accuracy == SHORT * flat:
                 break
-            accuracy, last = SHORT, math.inf
+            accuracy, last = SHORT * flat, math.inf
         else:
             last = high - low
         guess, lam = high, placement.chernoff(seen, steps, high)[0]
