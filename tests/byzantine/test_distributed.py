@@ -3,8 +3,6 @@
 import contextlib
 import os
 import socket
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-import dpml
 from dpml.byzantine import attacks
 from dpml.byzantine.aggregation import median
 from dpml.byzantine.distributed import distribute
@@ -20,14 +17,8 @@ from dpml.byzantine.simulation import Simulation, simulate
 from dpml.training import messages, shared
 from dpml.training.messages import HEAD, LAST, Line, Server, WrongLengthError
 from tests.byzantine import ranks
+from tests.launching import launch
 from tests.training import helpers
-
-ROOT = Path(dpml.__file__).parents[1]
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return door.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +27,9 @@ def launched(tmp_path_factory):
     if os.name == "nt":
         pytest.skip("Windows has no signal that ends a process at once")
     folder = tmp_path_factory.mktemp("launched")
-    environment = {**os.environ, "WORLD_SIZE": "5", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    environment["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-    command = [sys.executable, str(ROOT / "tests" / "byzantine" / "ranks.py"), str(folder)]
-    processes = [
-        subprocess.Popen(command, env={**environment, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
-        for rank in range(5)
-    ]
-    errors = [process.communicate()[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0, 0, -9], errors
-    return {path.stem: torch.load(path, weights_only=False) for path in folder.glob("*.pt")} | {"folder": folder}
+    codes, errors, found = launch(Path(ranks.__file__), folder, size=5)
+    assert codes == [0, 0, 0, 0, -9], errors
+    return found | {"folder": folder}
 
 
 # ---- the server and its workers ----

@@ -1,38 +1,22 @@
 """Algorithm 4 on three processes ends where the same training in one process ends, and goes on when one is lost."""
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-import dpml
 from dpml.certified.stobatch import distributed, training
 from dpml.training.messages import Server
 from tests.certified import ranks
-
-ROOT = Path(dpml.__file__).parents[1]
+from tests.launching import launch
 
 
 @pytest.fixture(scope="module")
 def launched(tmp_path_factory):
     """What the three processes of `ranks.py` left."""
-    folder = tmp_path_factory.mktemp("launched")
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    environment = {**os.environ, "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-    command = [sys.executable, str(ROOT / "tests" / "certified" / "ranks.py"), str(folder)]
-    processes = [
-        subprocess.Popen(command, env={**environment, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
-        for rank in range(3)
-    ]
-    errors = [process.communicate()[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], errors
-    return {path.stem: torch.load(path, weights_only=False) for path in folder.glob("*.pt")}
+    codes, errors, found = launch(Path(ranks.__file__), tmp_path_factory.mktemp("launched"), size=3)
+    assert codes == [0, 0, 0], errors
+    return found
 
 
 def test_processes_end_where_one_process_ends(launched):
