@@ -488,8 +488,8 @@ def _wrong_laws(law: Callable[..., list[Law]], sizes: list[tuple[Callable[..., f
     ]
 
 
-def _batch(rows: int, *, columns: int = 3, longest: float = 30.0) -> Array:
-    drawn: Array = np.random.default_rng(7).normal(size=(rows, columns)) * np.geomspace(0.1, longest, rows)[:, None]
+def _batch(rows: int, *, longest: float = 30.0) -> Array:
+    drawn: Array = np.random.default_rng(7).normal(size=(rows, 3)) * np.geomspace(0.1, longest, rows)[:, None]
     return drawn
 
 

@@ -357,7 +357,7 @@ def _images() -> Any:
     return [(models.to_tensors(x), models.to_labels(y)) for x, y in pairs]
 
 
-def _train(labels: Any, *, clip_norm: float, trim: int | None, change: int = 0) -> tuple[float, float, float]:
+def _train(labels: Any, *, clip_norm: float, trim: int | None) -> tuple[float, float, float]:
     """Accuracy, pass rate and mean F of a short run; trim None: DP-SGD."""
     import torch
     from torch.nn import functional
@@ -381,7 +381,7 @@ def _train(labels: Any, *, clip_norm: float, trim: int | None, change: int = 0) 
     }
     ptr: dict[str, Any] = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8, "clip_norm": clip_norm}
     plain = dp_sgd(sigma=0.87, clip_norm=clip_norm)
-    mechanism = plain if trim is None else tsgd_ptr(**ptr, trim=trim, change=change)
+    mechanism = plain if trim is None else tsgd_ptr(**ptr, trim=trim, change=0)
     run = train(model, losses, x, labels, mechanism=mechanism, **common)
     if trim is None:
         return float(run.trace.accuracy[-1]), 0.0, 0.0
