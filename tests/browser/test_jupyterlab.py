@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -114,14 +115,9 @@ sys.exit(course.lab(Path.cwd(), *sys.argv[1:]))"""
 
 
 def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab: str) -> None:
-    from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 
-    def all_of(selector: str) -> list[Any]:
-        return browser.find_elements(By.CSS_SELECTOR, selector)
-
-    def js(script: str, *arguments: Any) -> Any:
-        return browser.execute_script(script, *arguments)
+    all_of, js = functools.partial(browser.find_elements, "css selector"), browser.execute_script
 
     def shown(selector: str) -> list[Any]:
         """What an output shows, while no cell has written to the standard error."""
@@ -167,15 +163,9 @@ def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab:
 
 def test_a_student_answers_in_the_lab_of_the_course(browser: Any, tmp_path: Path) -> None:
     """`course.py lab`: the copies alone, no teacher's tools, no news; a check cannot be changed, and judges."""
-    from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 
-    def all_of(selector: str) -> list[Any]:
-        return browser.find_elements(By.CSS_SELECTOR, selector)
-
-    def js(script: str, *arguments: Any) -> Any:
-        return browser.execute_script(script, *arguments)
-
+    all_of = functools.partial(browser.find_elements, "css selector")
     for name in ("01_promise.ipynb", "exercises/01_promise.ipynb"):
         (tmp_path / "notebooks" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "notebooks" / name, tmp_path / "notebooks" / name)
