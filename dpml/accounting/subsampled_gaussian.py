@@ -196,6 +196,7 @@ def _log_two_terms(lam: Array, q: float, sigma: float) -> Array:
 # ---- the trapezoid rule ----
 
 
+@np.errstate(under="ignore")
 def _points(where: Spans, sigma: float, curvature: float = 1.0) -> tuple[Array, Array]:
     """The log-ratios w at equidistant points in disjoint intervals of x, and the logarithms of their weights."""
     d = min(0.9 * math.pi * sigma, math.sqrt(2.0 * _EXPONENT / curvature))

@@ -74,6 +74,7 @@ def median_sensitivity(*, low: float, high: float) -> float:
     return high / 2.0 - low / 2.0
 
 
+@np.errstate(under="ignore")
 def median_local_sensitivity(values: ArrayLike, *, low: float, high: float) -> float:
     """Return how far one record added to these values or removed from them can move `median`.
 
@@ -90,6 +91,7 @@ def median_local_sensitivity(values: ArrayLike, *, low: float, high: float) -> f
     return float(gaps.max())
 
 
+@np.errstate(under="ignore")
 def median_safety_margin(values: ArrayLike, *, tau: float, low: float, high: float) -> float:
     """Return how many records must be added or removed until the local sensitivity exceeds tau: a whole number or inf.
 

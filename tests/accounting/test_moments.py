@@ -323,3 +323,8 @@ def test_no_steps_no_sample_no_noise():
 )
 def test_without_noise_only_the_chance_to_be_drawn_counts(q, steps, delta, value):
     assert moments.epsilon(q=q, sigma=0.0, steps=steps, delta=delta).epsilon == value
+
+
+@pytest.mark.parametrize("moment", [moments.log_moment_e1, moments.log_moment_e2])
+def test_so_much_noise_that_its_square_leaves_the_floats(moment):
+    assert moment(32.4, q=1e-100, sigma=1.7e308) == 0.0

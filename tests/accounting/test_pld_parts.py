@@ -383,3 +383,15 @@ def test_a_delta_just_enough_for_the_infinite_losses():
     flat = losses.compose([(losses.approximate(epsilon=0.1, delta=1e-8), 1000)], delta=1e-5)
     exact = composition.optimal(epsilon=0.1, delta=1e-8, k=1000, total_delta=1e-5)
     assert flat.upper == pytest.approx(exact.epsilon, abs=1e-4) and exact.epsilon == pytest.approx(24.74936, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(losses.laplace(scale=0.5), 10**9), (losses.gaussian(sigma=1e6), 1)],
+        [(losses.gaussian(sigma=0.04), 10**9)],
+    ],
+)
+def test_losses_beyond_what_is_searched_are_refused(parts):
+    with pytest.raises(ValueError, match=r"^parts must lose less, or delta be larger, got delta = 0\.1: "):
+        losses.compose(parts, delta=0.1)

@@ -240,3 +240,8 @@ def test_the_private_statistic_is_the_mechanism_at_its_value_and_margin():
             assert got.noisy_margin == pytest.approx(expected.noisy_margin, rel=1e-15)
             passes.add(got.passed)
     assert passes == {True, False}
+
+
+def test_a_range_that_begins_at_the_least_float():
+    assert medians.median_local_sensitivity([709.0], low=5e-324, high=0.06) == pytest.approx(0.03)
+    assert medians.median_safety_margin([709.0], tau=0.1, low=5e-324, high=0.06) == math.inf

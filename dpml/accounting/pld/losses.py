@@ -210,7 +210,10 @@ def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
     elif counted and delta < 1.0:
         for direction in sorted({0, len(max(counted, key=lambda part: len(part[0].pairs))[0].pairs) - 1}):
             directed = [(loss.pairs[min(direction, len(loss.pairs) - 1)], count) for loss, count in counted]
-            ends = _at_the_top(directed, delta) or bracket.epsilon_interval(directed, delta, INTERVAL)
+            try:
+                ends = _at_the_top(directed, delta) or bracket.epsilon_interval(directed, delta, INTERVAL)
+            except OverflowError as error:
+                raise ValueError(f"parts must lose less, or delta be larger, got delta = {delta!r}: {error}") from None
             top = sum(count * _largest(loss, min(direction, len(loss.pairs) - 1)) for loss, count in counted)
             upper = max(upper, min(ends[1], top * (1.0 + 1e-12)))
             lower = max(lower, min(ends[0], upper))
