@@ -35,7 +35,7 @@ from dpml.data import records
 from dpml.training import dp_sgd, ensemble, models, stacked, stacked_networks
 from dpml.training.sampling import Poisson
 from experiments import pate_fashion
-from experiments.recording import plain, read, today, write
+from experiments.recording import machine, plain, read, today, write
 
 RESULTS = records.FOLDER / "dpsgd_or_pate.json"
 CLIP_NORM, BATCH = 1.0, 256
@@ -119,7 +119,7 @@ def run(name: str, *, into: Path, folder: str | None = None) -> dict[str, Any]:
         part = {
             "command": f"python3 -m experiments.dpsgd_or_pate --preset {name}",
             "date": today(),
-            **pate_fashion.machine(),
+            "machine": machine(),
             "adjacency": "add/remove",
             "settings": settings,
             "rehearsal": [],

@@ -26,8 +26,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -36,7 +34,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -49,7 +46,7 @@ from dpml.mechanisms import gaussian_sigma
 from dpml.pate import data_dependent, laplace_votes, sparse_vector, stability, student, voting
 from dpml.training import ensemble
 from dpml.training.models import to_labels, to_tensors
-from experiments.recording import plain, read, today, write
+from experiments.recording import machine, plain, read, today, write
 
 RESULTS = records.FOLDER / "pate_fashion.json"
 DELTA = 1e-5
@@ -331,19 +328,6 @@ def block(work: Split, preset: Preset, *, teachers: int, seed: int, table: dict[
     return rows
 
 
-def machine() -> dict[str, Any]:
-    return {
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "torch": torch.__version__,
-    }
-
-
 def run(name: str, *, into: Path, folder: str | None = None, quiet: bool = False) -> dict[str, Any]:
     """Do what is missing of this preset in the file `into`, and return its part of the content."""
     preset = PRESETS[name]
@@ -364,7 +348,7 @@ def run(name: str, *, into: Path, folder: str | None = None, quiet: bool = False
         part = {
             "command": f"python3 -m experiments.pate_fashion --preset {name}",
             "date": today(),
-            **machine(),
+            "machine": machine(),
             "adjacency": "one vote moves on each question: replace-one",
             "settings": settings,
             "rehearsal": {},
