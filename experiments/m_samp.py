@@ -163,7 +163,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def run(preset: str, *, into: Path, quiet: bool = False) -> dict[str, Any]:
+def run(preset: str, *, into: Path) -> dict[str, Any]:
     """Do what is missing in the file `into` and return its content."""
     settings = PRESETS[preset]
     work = task(settings)
@@ -197,7 +197,7 @@ def run(preset: str, *, into: Path, quiet: bool = False) -> dict[str, Any]:
     done = {(row["n_models"], row["seed"]) for row in rows}
     wanted = [(plan.n_models, seed) for plan in plans.values() for seed in settings.seeds]
     missing = [pair for pair in wanted if pair not in done]
-    with tqdm(total=sum(models for models, _ in missing), unit="model", disable=quiet) as bar:
+    with tqdm(total=sum(models for models, _ in missing), unit="model", disable=None) as bar:
         for models, seed in missing:
             rows.append(one_run(work, n_models=models, q=q, seed=seed, progress=bar.update))
             last = [row for row in rows if row["n_models"] == models and row["seed"] < seed]

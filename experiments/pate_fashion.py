@@ -328,7 +328,7 @@ def block(work: Split, preset: Preset, *, teachers: int, seed: int, table: dict[
     return rows
 
 
-def run(name: str, *, into: Path, folder: str | None = None, quiet: bool = False) -> dict[str, Any]:
+def run(name: str, *, into: Path, folder: str | None = None) -> dict[str, Any]:
     """Do what is missing of this preset in the file `into`, and return its part of the content."""
     preset = PRESETS[name]
     settings = plain(
@@ -369,7 +369,7 @@ def run(name: str, *, into: Path, folder: str | None = None, quiet: bool = False
             accuracy = study(work, preset, truth, work.test_x, work.test_y, seed)
             part["ceiling"][str(seed)] = float(accuracy[0])
             save()
-    for teachers, seed in tqdm([one for one in blocks if one not in done], unit="block", disable=quiet):
+    for teachers, seed in tqdm([one for one in blocks if one not in done], unit="block", disable=None):
         if str(teachers) not in part["rehearsal"]:
             part["rehearsal"][str(teachers)] = rehearse(
                 split(all_images, preset, seed=REHEARSAL), preset, teachers=teachers

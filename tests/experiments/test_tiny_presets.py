@@ -38,8 +38,8 @@ RUNS = {
     "dpsgd_gpu": functools.partial(dpsgd_gpu.run, "tiny", device="cpu"),
     "dpsgd_or_pate": functools.partial(dpsgd_or_pate.run, "tiny"),
     "gpu": functools.partial(gpu.measure, "tiny", limit=100.0),
-    "m_samp": functools.partial(m_samp.run, "tiny", quiet=True),
-    "pate_fashion": functools.partial(pate_fashion.run, "tiny", quiet=True),
+    "m_samp": functools.partial(m_samp.run, "tiny"),
+    "pate_fashion": functools.partial(pate_fashion.run, "tiny"),
     "ptr_tables": functools.partial(ptr_tables.run, "tiny"),
     "stobatch": functools.partial(stobatch.run, "tiny"),
 }
