@@ -11,13 +11,10 @@ from torch.nn import functional
 
 from dpml import data
 from dpml.certified import attacks
+from tests.training.helpers import seeded
 
 LOSS = functools.partial(functional.cross_entropy, reduction="none")
 NORMS = [attacks.L_INF, attacks.L_2]
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def run(name, *args, norm, size, steps=5, **more):

@@ -14,10 +14,7 @@ from dpml.mechanisms import gaussian_epsilon
 from dpml.training import dp_sgd, sgd
 from dpml.training.sampling import Poisson
 from tests.certified.test_central import X, Y, network
-
-
-def cross_entropy(outputs, y):
-    return functional.cross_entropy(outputs, y, reduction="none")
+from tests.training.helpers import cross_entropy
 
 
 def train(model, x=X[:1437], mechanism=None, **changes):

@@ -15,6 +15,7 @@ from dpml import data
 from dpml.certified.stobatch import budget, model, objective, reconstruction, training
 from dpml.certified.stobatch.local import Local
 from dpml.certified.stobatch.noise import AsPrinted, NoNoise, Sizes
+from tests.training.helpers import flat
 
 DIGITS = data.digits()
 X = torch.from_numpy(DIGITS.train_images[:700].reshape(700, 64) / 8.0 - 1.0).float()
@@ -36,10 +37,6 @@ def trained(noise, *, seed=0, schedule=training.in_turn, bounding=model.standard
     rng = np.random.default_rng(seed)
     net = network(seed, bounding=bounding)
     return training.train(net, x, y, noise=noise, settings=given, rng=rng, schedule=schedule)
-
-
-def flat(net):
-    return torch.cat([p.detach().reshape(-1) for p in net.parameters()])
 
 
 def accuracy(net, x=TEST, y=TEST_Y):

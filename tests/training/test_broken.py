@@ -10,6 +10,7 @@ from dpml.accounting import pld
 from dpml.audit import samples
 from dpml.training import broken
 from dpml.training.dpsgd import update
+from tests.training.helpers import seeded
 
 DELTA, SIGMA, RUNS, CONFIDENCE = 1e-5, 4.0, 20_000, 1.0 - 1e-6
 CLAIMED = pld.epsilon(q=1.0, sigma=SIGMA, steps=1, delta=DELTA).epsilon
@@ -20,10 +21,6 @@ CASES = {
     "mean": (broken.update_clipping_the_mean, 1.0, 1.0, [[0.0, 0.0]] * 99, [1000.0, 0.0]),
     "noise": (broken.update_noise_outside_learning_rate, 1.0, 10.0, [[0.0, 0.0]] * 9, [3.0, 0.0]),
 }
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def audit(step, clip_norm, learning_rate, others, record):

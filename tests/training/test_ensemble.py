@@ -8,10 +8,7 @@ from dpml.data import fashion_mnist_subset
 from dpml.pate.voting import noisy_argmax
 from dpml.training import ensemble, stacked_networks
 from dpml.training.models import to_labels, to_tensors
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
+from tests.training.helpers import seeded
 
 
 def sgd(parameters):

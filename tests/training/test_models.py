@@ -9,12 +9,9 @@ from torch import nn
 
 from dpml.data import fashion_mnist_subset
 from dpml.training import models
+from tests.training.helpers import seeded
 
 MODELS = {"mlp": models.mlp, "tutorial_cnn": models.tutorial_cnn, "small_resnet": models.small_resnet}
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,10 @@ from torch.nn import functional
 from dpml.training import _engine, _self_test
 from dpml.training.dpsgd import automatic, clip
 from dpml.training.per_example import PerExample, per_example_gradients, self_test
+from tests.training.helpers import cross_entropy
 
 DTYPES = [torch.float32, torch.float64]
 GATE = {torch.float32: 1e-6, torch.float64: 1e-12}
-
-
-def cross_entropy(outputs, y):
-    return functional.cross_entropy(outputs, y, reduction="none")
 
 
 def weighted_output(outputs, y):

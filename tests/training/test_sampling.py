@@ -10,10 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from dpml.accounting import pld
 from dpml.accounting.pld import fixed_size
 from dpml.training.sampling import FixedSize, FullBatch, Poisson, cpu_generator, micro_batches, sampler
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.training.helpers import seeded
 
 
 def test_poisson_draws_each_example_by_its_own_coin():
