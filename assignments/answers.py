@@ -16,6 +16,7 @@ import base64
 import builtins
 import contextlib
 import hashlib
+import importlib.util
 import inspect
 import io
 import json
@@ -40,6 +41,7 @@ RUN, LOOK = 0, 1  # the functions that the process of the answers offers from th
 LONGEST = 2**26  # bytes of a message
 MEMORY = 2**33  # bytes of addresses for the process of the answers
 PRINTED = 10_000  # characters that a call may print
+REFUSED = "refused: "  # begins a line on what answers have reached for
 BIT_GENERATORS = {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
 
 
@@ -301,13 +303,89 @@ class Shell:
         return self
 
 
+def confined(channel: int) -> None:
+    """Refuse answers, from now on, the files of others, other processes and the network; tell `channel` of it.
+
+    Python tells a hook of such a step before it is taken. A hook stays, and nothing leads to this one: it has no name,
+    and uses none that answers could give another value. Code in other languages it does not see.
+    """
+    with contextlib.suppress(ImportError):
+        import ctypes  # noqa: F401 (it has symbols of its own to look up)
+    dpml = getattr(importlib.util.find_spec("dpml"), "submodule_search_locations", None) or ()
+    folders = [sys.prefix, sys.base_prefix, *(path for path in sys.path if path), *dpml]
+    slash = "\\" if os.name == "nt" else "/"
+
+    def below(*paths: str) -> tuple[str, ...]:
+        found = {form(path) for path in paths for form in (os.path.abspath, os.path.realpath)}
+        return tuple(f"{path.rstrip(slash).replace(slash, '/')}/" for path in found)
+
+    own = below(str(Path.cwd()), os.devnull)
+    readable = (*below(*folders, "/dev/urandom"), *own)
+    words = ("mkdir", "rmdir", "remove", "rename", "chmod", "chown", "truncate", "utime")
+    changes = frozenset(f"os.{name}" for name in words)
+    never = ("subprocess.", "socket.", "sqlite3.", "gc.", "pty.", "winreg.", "_winapi.", "os.fork", "os.exec")
+    never += ("os.posix_spawn", "os.spawn", "os.system", "os.startfile", "os.kill", "os.chdir", "os.link", "os.symlink")
+    writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    # Of what is used below: every name is local, so that answers cannot give one another value.
+    own_values = (
+        channel,
+        os.write,
+        os.getpid(),
+        PermissionError,
+        os.name == "nt",
+        changes,
+        never,
+        writes,
+        readable,
+        own,
+    )
+    kinds = (str, bytes, int, type)
+
+    def hook(event: Any, args: Any, own_values: Any = own_values, kinds: Any = kinds) -> None:
+        to, write, pid, error, windows, changes, never, writes, readable, own = own_values
+        str, bytes, int, type = kinds
+        paths, places = (), readable
+        if event == "open":
+            paths, places = args[:1], own if args[2] & writes else readable
+        elif event == "os.listdir" or event == "os.scandir":
+            paths = args[:1]
+        elif event in changes:
+            paths, places = args, own
+        elif event == "ctypes.dlsym":
+            if type(args[1]) is str and args[1].startswith("Py"):
+                return
+            paths = ("..",)
+        elif not event.startswith(never) or (event == "os.kill" and args[0] == pid):
+            return
+        text, good = "", paths != ()
+        for path in paths:
+            if path is None or type(path) is int:  # a channel that is open, a mode, a time
+                continue
+            name = path.decode("utf-8", "replace") if type(path) is bytes else path if type(path) is str else ".."
+            text = name
+            name = name.replace("\\", "/") if windows else name
+            parts = name.split("/")
+            absolute = name.startswith("/") or name[1:2] == ":"
+            good = good and ".." not in parts and (not absolute or f"{name}/".startswith(places))
+        if not good:
+            said = f"{event} {text}".strip()[:200].replace("\n", " ")
+            try:
+                write(to, f"refused: {said}\n".encode("utf-8", "replace"))
+            finally:
+                raise error(f"an answer may not do this: {said}")
+
+    sys.addaudithook(hook)
+
+
 def serve() -> None:
     """The process of the answers: run cells and call functions until the other side closes the border."""
     reader, writer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    errors = os.dup(2)
     # What answers write to the system's own channels goes nowhere.
     with Path(os.devnull).open("rb") as nothing, Path(os.devnull).open("wb") as nowhere:
         for channel, end in ((0, nothing), (1, nowhere), (2, nowhere)):
             os.dup2(end.fileno(), channel)
+    confined(errors)
     with contextlib.suppress(ImportError, ValueError, OSError):  # not on Windows; a stricter limit may hold already
         import resource
 

@@ -52,6 +52,7 @@ class Verdict(NamedTuple):
     trace: str  # of an error in this cell
     error: str  # its name; empty if there was none
     ended: str  # how the process of the answers came to its end in this item; empty if it did not
+    reached: str  # for what it reached and did not get
 
 
 def examined(
@@ -95,14 +96,17 @@ class Examination:
         self.border: Border | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self.late = False
+        self.read = 0
+        self.said = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (open as long as this lives); by the processes of the answers, on what they were refused
 
     def begin(self) -> Border:
         """A fresh process, in which the imports and the cells so far have run."""
         text, pipe = Path(answers.__file__).read_text(encoding="utf-8"), subprocess.PIPE
         command = [*(self.command or [sys.executable, "-P", "-s"]), "-c", text]
         seen = {key: value for key, value in os.environ.items() if re.fullmatch(SEEN, key, re.IGNORECASE)}
+        seen |= dict.fromkeys(("TEMP", "TMP", "TMPDIR"), self.folder)
         self.late = False
-        pipes = {"stdin": pipe, "stdout": pipe, "stderr": subprocess.DEVNULL}
+        pipes = {"stdin": pipe, "stdout": pipe, "stderr": self.said}
         self.process = subprocess.Popen(command, cwd=self.folder, env=seen, start_new_session=True, **pipes)
         lines: queue.Queue[bytes] = queue.Queue(1)
 
@@ -159,6 +163,7 @@ class Examination:
         space: dict[str, Any] = {"__name__": "dpml.tests"}
         needed = [name for name in dict.fromkeys(asked) if name in re.findall(r"\w+", item.visible + " " + item.hidden)]
         border = self.border or self.begin()
+        self.refused()  # what was told of earlier items
         try:
             came = border.call(RUN, [item.answer, item.name], {})
             found = border.call(LOOK, [needed], {})
@@ -183,7 +188,17 @@ class Examination:
                 self.cells.append(item)
         error = came.get("error")
         name = "" if error is None else type(error).__name__
-        return Verdict(item.name, passed, text, came.get("printed", ""), came.get("trace", ""), name, ended)
+        return Verdict(
+            item.name, passed, text, came.get("printed", ""), came.get("trace", ""), name, ended, self.refused()
+        )
+
+    def refused(self) -> str:
+        """What answers were refused since this was asked last."""
+        self.said.seek(self.read)
+        text = self.said.read()
+        self.read += len(text)
+        lines = [line for line in text.decode("utf-8", "replace").splitlines() if line.startswith(answers.REFUSED)]
+        return ", ".join(list(dict.fromkeys(line.removeprefix(answers.REFUSED) for line in lines))[:5])
 
 
 def listen(channel: IO[bytes], lines: queue.Queue[bytes]) -> None:

@@ -146,4 +146,7 @@ class Examine(NbGraderPreprocessor):
             check.outputs = [passed if verdict.passed else new_output("error", **error)]
             check.source = split(check.source)[0]
         nb.metadata["notices"] = [*nb.metadata.get("notices", []), *(v.ended for v in verdicts if v.ended)]
+        nb.metadata["notices"] += [
+            f"{v.name} was refused what answers may not do: {v.reached}" for v in verdicts if v.reached
+        ]
         return nb, resources

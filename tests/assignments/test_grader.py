@@ -274,7 +274,7 @@ def f():
     values = (x for o in gc.get_objects() if isinstance(o, dict) for x in list(o.values()))
     return max((x for x in values if type(x) is float and x == 7.25), default=0.0)
 """
-VERDICT = '[["item-0", true, "", "", "", "", ""]]'
+VERDICT = '[["item-0", true, "", "", "", "", "", ""]]'
 CHEATS = {
     "a number that equals everything": (EQUALS, "assert f == 7.25"),
     "a function that returns one": (f"{EQUALS}\ng, f = f, lambda x: g", "assert f(2.0) == 7.25"),
@@ -312,6 +312,74 @@ def test_answers_see_neither_where_the_tests_lie_nor_the_environment(monkeypatch
     [came] = verdicts(("f = ...", answer, "print(f)"))
     assert came.passed
     assert "SECRET_TOKEN" not in came.text and "grader" not in came.text and str(Path.cwd()) not in came.text.split("'")
+
+
+OTHERS = {
+    "reads a file": "open({path!r}).read()",
+    "reads by a detour": "open(sys.prefix + '/../' * 30 + {path!r}).read()",
+    "reads with NumPy": "np.fromfile({path!r}, dtype=np.uint8)",
+    "reads as bytes": "os.read(os.open(os.fsencode({path!r}), os.O_RDONLY), 9)",
+    "writes": "open({path!r}, 'w').write('mine')",
+    "removes": "os.remove({path!r})",
+    "renames": "os.rename({path!r}, 'mine')",
+    "links": "os.symlink({path!r}, 'mine')",
+    "lists": "os.listdir(os.path.dirname({path!r}))",
+    "goes there": "os.chdir(os.path.dirname({path!r}))",
+    "starts a program": "subprocess.run([sys.executable, '-c', 'pass'])",
+    "ends the grading": "os.kill(os.getppid(), 9)",
+    "uses the network": "socket.create_connection(('127.0.0.1', 9))",
+    "searches the memory": "gc.get_objects()",
+    "looks into its parent": "open(f'/proc/{{os.getppid()}}/cmdline').read()",
+    "calls the system": "ctypes.CDLL(None).system",
+}
+TRIES = """
+import builtins, ctypes, gc, os, re, socket, subprocess, sys
+f, before = None, dict(vars(builtins))
+def attempt():
+    global f
+    try:
+        f = {deed}
+    except BaseException as error:
+        return error
+step = attempt().__traceback__
+while step.tb_next:
+    step = step.tb_next
+for value in step.tb_frame.f_locals.values():
+    if hasattr(value, "clear"):
+        value.clear()
+attempt()
+builtins.any = builtins.all = lambda *_: True
+builtins.PermissionError = builtins.str = builtins.type = builtins.int = print
+attempt()
+vars(builtins).update(before)
+"""
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_answers_leave_what_is_of_others_alone_and_it_is_told(tmp_path: Path, how: str) -> None:
+    """Also when what an error shows of its cause is changed, and the names of Python."""
+    file = tmp_path / "seed"
+    file.write_text("secret", encoding="utf-8")
+    answer = TRIES.format(deed=OTHERS[how].format(path=str(file)))
+    came, honest = verdicts(("f = ...", answer, "assert f is None"), GOOD)
+    assert came.passed, (came.text, came.trace)
+    assert came.reached and honest.passed and honest.reached == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["seed"] and file.read_text(encoding="utf-8") == "secret"
+
+
+def test_answers_may_use_packages_their_data_and_a_folder_of_their_own() -> None:
+    answer = """
+import tempfile, pathlib, scipy.stats, scipy.optimize, scipy.integrate
+from dpml import data
+f = len(data.fashion_mnist_subset().test_images) > 0
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, "note")
+    path.write_text("mine")
+    f = f and [one.read_text() for one in path.parent.iterdir()] == ["mine"]
+pathlib.Path("here").write_text("mine")
+"""
+    [came] = verdicts(("f = ...", answer, "assert f is True"))
+    assert came.passed and came.reached == "", (came.text, came.trace, came.reached)
 
 
 def test_another_python_runs_the_answers() -> None:
