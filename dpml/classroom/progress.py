@@ -239,7 +239,7 @@ def main(arguments: Sequence[str]) -> int:
     print(*faults, sep="\n", end="\n" * bool(faults))
     page = folder / "progress.html"
     try:
-        page.write_text(text, encoding="utf-8", newline="\n")
+        page.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
         print(f"The page {page.resolve()} cannot be written: {error.strerror}.")
         return 1

@@ -142,6 +142,8 @@ def test_a_class(sheet: Any, tmp_path: Path) -> None:
     put(half, tmp_path / "bob" / "01_promise.ipynb")
     put({"cells": [], "nbformat": 4}, tmp_path / "bob" / "notes.ipynb")
     put(half, tmp_path / "bob" / ".ipynb_checkpoints" / "01_promise-checkpoint.ipynb")
+    if sys.platform == "linux":  # a name that is no text
+        put(half, tmp_path / "dee\udcff" / "01_promise.ipynb")
     (tmp_path / "cy <i>").mkdir()
     (tmp_path / "cy <i>" / "01_promise.ipynb").write_text("{ broken", encoding="utf-8")
     (tmp_path / "cy <i>" / "deep.ipynb").write_text("[" * 200_000, encoding="utf-8")
