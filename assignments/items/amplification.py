@@ -7,6 +7,8 @@ fixed size with replace-one. A delta becomes q delta.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from assignments.item import Argued, Graded, Sheet
@@ -317,22 +319,27 @@ def size_and_coin(rng: np.random.Generator) -> Graded:
 
 def drawn_twice(rng: np.random.Generator) -> Graded:
     n, m = int(rng.integers(4, 9)), int(rng.integers(3, 6))
-    epsilon = float(rng.choice([0.8, 1.0, 1.3]))
+    epsilon, start = float(rng.choice([0.8, 1.0, 1.3])), int(rng.integers(8, 31)) * int(rng.choice([-1, 1]))
+    tails = [
+        math.comb(m, j) * (1 / n) ** j * (1 - 1 / n) ** (m - j) * math.exp(epsilon * (j - m)) / 2 for j in range(m + 1)
+    ]
+    least = 10.0 ** math.floor(math.log10(sum(tails) / 2))
     return counterexample(
         "threshold",
         title="Refute it: drawn with replacement",
         asked=rf"""
             A dataset holds $n = {n}$ people, and neighbours are replace-one: $D$ holds Ada, $D'$ another person in her place.
             The sample consists of $m = {m}$ draws *with* replacement, each of them any of the $n$ people with probability
-            $1/n$, so that Ada may be in it several times. The mechanism $M$ counts how often Ada is in the sample, and adds
-            Laplace noise of scale $1/\varepsilon$, $\varepsilon = {epsilon:g}$: on samples that differ in one place it is
-            $\varepsilon$-DP.
+            $1/n$, so that Ada may be in it several times. The mechanism $M$ counts how often Ada is in the sample, adds the
+            public number ${start}$ and Laplace noise of scale $1/\varepsilon$, $\varepsilon = {epsilon:g}$, and publishes the
+            sum: on samples that differ in one place it is $\varepsilon$-DP.
 
             A colleague claims: "Ada is in the sample with probability $q = 1 - (1 - 1/n)^m$, so the whole is
-            $\log(1 + q(e^\varepsilon - 1))$-DP." Refute it: set `threshold` such that the outcome "the noisy count exceeds the
-            threshold" is more than $1 + q(e^\varepsilon - 1)$ times as likely under $D$ as under $D'$.
+            $\log(1 + q(e^\varepsilon - 1))$-DP." Refute it: set `threshold` such that the outcome "the published number exceeds
+            the threshold" has a probability of ${drawing.tex(least)}$ at least under $D$, and is more than
+            $1 + q(e^\varepsilon - 1)$ times as likely as under $D'$.
         """,
-        right=[f"{float(m)}"],
+        right=[f"{float(start + m)}"],
         formed="""
             return None if np.ndim(answer) == 0 and np.isfinite(answer) else "the threshold must be one finite number."
         """,
@@ -343,14 +350,22 @@ def drawn_twice(rng: np.random.Generator) -> Graded:
             def log_chance(drawn):
                 return math.log(math.comb({m}, drawn) * (1 / {n}) ** drawn * (1 - 1 / {n}) ** ({m} - drawn))
 
-            tails = [log_chance(j) + log_tail({epsilon} * (float(answer) - j)) for j in range({m} + 1)]
-            loss = np.logaddexp.reduce(tails) - log_tail({epsilon} * float(answer))
+            over = float(answer) - {start}
+            tails = [log_chance(j) + log_tail({epsilon} * (over - j)) for j in range({m} + 1)]
+            if np.logaddexp.reduce(tails) < math.log({least}):
+                return "this outcome is too rare under D."
+            loss = np.logaddexp.reduce(tails) - log_tail({epsilon} * over)
             q = 1 - (1 - 1 / {n}) ** {m}
             if loss <= math.log1p(q * math.expm1({epsilon})) * (1 + 1e-9):
                 return "this outcome is too little telling. Which counts are possible under D only if Ada is drawn often?"
             return None
         """,
-        wrong={"a low threshold": ["0.0"], "below zero": ["-1.0"], "nearly every outcome exceeds it": ["-10.0"]},
+        wrong={
+            "what is added to the count": [f"{float(start)}"],
+            "nearly every outcome exceeds it": [f"{float(start - 10)}"],
+            "what is added is forgotten": ["1.0"],
+            "hardly any outcome exceeds it": [f"{float(start + 60)}"],
+        },
     )
 
 
