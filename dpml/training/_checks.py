@@ -6,7 +6,6 @@ Everything that can be refused is refused before the first step: afterwards priv
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from dpml.training import _run_state
 
 __all__ = [
     "LossFunction",
@@ -41,10 +42,14 @@ def pair(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
         ValueError: as said.
     """
     for name, value in zip(names, (x, y), strict=True):
-        if not isinstance(value, Tensor) or value.dim() == 0:
-            came = "a tensor without dimensions" if isinstance(value, Tensor) else type(value).__name__
+        came = type(value).__name__
+        if isinstance(value, Tensor):
+            came = "" if _plain(value) else f"one of {value.dtype}, {value.layout}, on {value.device}"
+            came = came if value.dim() else "a tensor without dimensions"
+        if came:
             raise ValueError(
-                f"{name} must be a tensor with one example per row (see dpml.training.models.to_tensors), got {came}"
+                f"{name} must be a tensor with one example per row (see dpml.training.models.to_tensors), dense and in "
+                f"memory, got {came}"
             )
     if len(x) != len(y):
         raise ValueError(f"{names[1]} must have as many rows as {names[0]}, got {len(y)} and {len(x)}")
@@ -53,6 +58,13 @@ def pair(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
             f"{' and '.join(dict.fromkeys(names))} must be used outside torch.inference_mode(), which forgets how to "
             "differentiate"
         )
+
+
+def _plain(value: Tensor) -> bool:
+    """Whether it is what layers, losses and optimizers take: neither sparse, nested, quantized nor without numbers."""
+    if value.is_nested or value.is_quantized or value.is_meta:
+        return False
+    return value.layout is torch.strided and not (value.itemsize == 1 and value.is_floating_point())
 
 
 def examples(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
@@ -65,7 +77,7 @@ def examples(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
     for name, value in zip(names, (x, y), strict=True):
         if len(value) == 0:
             raise ValueError(f"{name} must hold at least one example, got shape {tuple(value.shape)}")
-        if value.is_floating_point() and not bool(value.isfinite().all()):
+        if (value.is_floating_point() or value.is_complex()) and not bool(value.isfinite().all()):
             raise ValueError(f"{name} must hold finite numbers, got an element that is not")
 
 
@@ -104,7 +116,7 @@ def trained_parameters(model: Any) -> dict[str, nn.Parameter]:
     """The parameters that are trained, by name. No value is looked at.
 
     Raises:
-        ValueError: if there are none, or one is shared, without a shape or complex.
+        ValueError: if there are none, or one is shared, without a shape or no ordinary real tensor.
     """
     module(model)
     found: dict[str, nn.Parameter] = {}
@@ -119,11 +131,17 @@ def trained_parameters(model: Any) -> dict[str, nn.Parameter]:
             )
         if nn.parameter.is_lazy(parameter):
             raise ValueError(f"model must be complete, got {name!r} without a shape: call the model once before")
-        if not parameter.is_floating_point():
-            raise ValueError(f"model must have real parameters, got {name!r} of {parameter.dtype}")
+        if not parameter.is_floating_point() or not (_plain(parameter) or parameter.is_meta):
+            raise ValueError(f"model must have dense real parameters, got {name!r} of {parameter.dtype}")
+        places = zip(parameter.shape, parameter.stride(), strict=True)
+        if parameter.is_inference() or any(size > 1 and stride == 0 for size, stride in places):
+            raise ValueError(
+                f"model must have parameters that can be changed, got {name!r}, which was expanded or made in "
+                "inference mode: make it with clone(), outside that mode"
+            )
         found[name] = parameter
         first_name[id(parameter)] = name
-    if not found:
+    if not any(parameter.numel() for parameter in found.values()):
         raise ValueError("model must have a parameter with requires_grad=True, got none")
     return found
 
@@ -281,7 +299,7 @@ def out_of_range(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) 
 
 
 def optimizer(given: Any, parameters: Mapping[str, Tensor]) -> None:
-    """Refuse an optimizer that does not hold exactly the trained parameters, or asks for several gradients a step.
+    """Refuse an optimizer that does not hold exactly the trained parameters, or cannot take a step: a copy of it tries.
 
     Raises:
         ValueError: as said.
@@ -290,14 +308,6 @@ def optimizer(given: Any, parameters: Mapping[str, Tensor]) -> None:
         raise ValueError(
             "optimizer must be a torch optimizer, for example torch.optim.SGD(model.parameters(), lr=0.1), "
             f"got {type(given).__name__}"
-        )
-    if isinstance(given, torch.optim.SparseAdam):
-        raise ValueError("optimizer must take dense gradients, got SparseAdam: noise leaves none at zero; use Adam")
-    closure = inspect.signature(given.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise ValueError(
-            f"optimizer must take one gradient a step, got {type(given).__name__}, which asks for several: each would "
-            "have to be paid for"
         )
     wanted = {id(p): name for name, p in parameters.items()}
     held = {id(p) for group in given.param_groups for p in group["params"] if p.requires_grad or id(p) in wanted}
@@ -309,3 +319,22 @@ def optimizer(given: Any, parameters: Mapping[str, Tensor]) -> None:
             f"optimizer must hold every trained parameter of the model, got all but {', '.join(left[:3])}: freeze "
             "what is not to be trained with requires_grad_(False), or it takes its share of every clipped gradient"
         )
+    try:
+        copied = copy.deepcopy({name: value for name, value in vars(given).items() if name != "step"})
+    except Exception:  # it holds what cannot be copied
+        return
+    trial = object.__new__(type(given))
+    vars(trial).update(copied, _optimizer_step_pre_hooks={}, _optimizer_step_post_hooks={})
+    before, some = ([p for group in one.param_groups for p in group["params"]] for one in (given, trial))
+    try:
+        with _run_state.kept_global_state(some[0].device):
+            for parameter in some:
+                parameter.grad = torch.ones_like(parameter)
+            type(given).step(trial)
+        if not all(bool((p.isfinite() | ~q.isfinite()).all()) for p, q in zip(some, before, strict=True)):
+            raise ArithmeticError("after a gradient of ones a parameter is not finite")
+    except Exception as error:
+        raise ValueError(
+            f"optimizer must take a step from one dense gradient of each parameter, got {type(given).__name__}, of "
+            f"which a copy failed ({type(error).__name__}: {str(error)[:160]}): use another one, such as Adam"
+        ) from error

@@ -1,8 +1,12 @@
-"""What listening to the layers cannot see is found by comparison, on a few examples: `finding`.
+"""What listening to the layers cannot see is found by comparison: `compare`, `halves`.
 
-Two comparisons. The weighted sum must be the gradient of the weighted loss: otherwise a parameter is used outside its
-layer, or a term of the loss reaches the parameters past the layers. And with some examples removed, losses and norms of
-the others must stay: that is the neighbouring relation itself.
+The weighted sum must be the gradient of the weighted loss: otherwise a parameter is used outside its layer, or a term
+of the loss reaches the parameters past the layers. With some examples removed, losses, norms and weighted sums of the
+others must stay: that is the neighbouring relation itself. And what the model says in evaluation must be what it said
+before all this: otherwise it remembers what it saw.
+
+A few examples do not show what happens in a large batch only, so that of a whole batch the losses are compared with
+those of half of it (`halves`): a forward pass and a half, without gradients.
 
 Whatever may make a difference without a fault is held still. Rounding: everything is computed in double precision, also
 what a model makes in lower precision. Random numbers: they are constants. Special points: at zero, or at the minimum of
@@ -23,9 +27,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpml.training import _checks, _engine, _run_state
 
-__all__ = ["again", "compare", "one_by_one"]
+__all__ = ["again", "compare", "halves", "one_by_one"]
 
 _LOWER = (torch.float16, torch.bfloat16, torch.float32)
+_EVERYWHERE = "statistics over the batch or its size, and for random numbers, in the model and in loss_fn"
 
 
 def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor, *, move: float) -> None:
@@ -46,21 +51,53 @@ def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Te
         raise ValueError(found)
 
 
-def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, ids: Tensor, step: int) -> None:
-    """Compare on a few examples of the batch `ids` that differ: a gate in the model may have opened meanwhile.
+def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
+    """Raise if losses of a whole batch change when half of it is removed: in this precision, and if so in double too.
+
+    Raises:
+        ValueError: as said.
+    """
+
+    def differ(x: Tensor, y: Tensor, *, double: bool) -> bool:
+        still = _moved(model, move=0.0, double=double), _Still(double=double)
+        with torch.no_grad(), _run_state.kept_global_state(x.device), still[0], still[1]:
+            together = _checks.one_loss_each(loss_fn(model(x), y), len(x))
+            alone = loss_fn(model(x[::2]), y[::2])
+        return not _close(together[::2], alone, 1e-8 if double else 3e-3)
+
+    try:
+        suspicious = len(x) > 1 and differ(x, y, double=False)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"x and y must be what model and loss_fn accept, got {type(error).__name__}: {error}"
+        ) from error
+    if suspicious:
+        try:
+            found = differ(_double(x), _double(y), double=True)
+        except Exception:  # a kernel that knows single precision only
+            found = True
+        if found:
+            raise ValueError(
+                f"model must treat examples one by one, but losses in a batch of {len(x)} change when half of it is "
+                f"removed: look for {_EVERYWHERE}"
+            )
+
+
+def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, step: int) -> None:
+    """Compare on a batch, and on a few examples of it that differ: a gate in the model may have opened meanwhile.
 
     Raises:
         ValueError: as `compare`, with a note on what was said before.
     """
-    if len(ids) > 1:
-        few = ids[_checks.differing(x[ids.to(x.device)], y[ids.to(y.device)], count=8)]
-        plan = _engine.plan_of(model)
-        device = next(iter(plan.parameters.values())).device
-        try:
-            compare(model, plan, loss_fn, x[few.to(x.device)].to(device), y[few.to(y.device)].to(device), move=0.01)
-        except ValueError as error:
-            error.add_note(f"Found after step {step}: what an epsilon says of the steps before may be false.")
-            raise
+    few = _checks.differing(x, y, count=8)
+    try:
+        compare(model, _engine.plan_of(model), loss_fn, x[few.to(x.device)], y[few.to(y.device)], move=0.01)
+        halves(model, loss_fn, x, y)
+    except ValueError as error:
+        error.add_note(f"Found after step {step}: what an epsilon says of the steps before may be false.")
+        raise
 
 
 def one_by_one(augment: Any, x: Tensor, y: Tensor) -> None:
@@ -98,8 +135,12 @@ def _finding(
         return losses
 
     with _run_state.kept_global_state(x.device), _moved(model, move=move, double=double), _Still(double=double):
+        if len(x) == 1:  # beside one example stands another like it
+            x, y = torch.cat([x, x]), torch.cat([y, y])
         x, y = _apart(x), _apart(y)
         state = _run_state.global_state(x.device)
+        first = _evaluated(model, loss_fn, x, y)
+        _run_state.set_global_state(state, x.device)
         losses, calls = _engine.forward(model, plan, listening, x, y)
         norms, parts = _engine.parts_of(losses, calls, keep_graph=True)
         name = _differing_sum(losses, norms, parts, plan.parameters, tolerance)
@@ -111,12 +152,24 @@ def _finding(
                 "the first dimension"
             )
         others = []
-        for rest in (slice(1, None), slice(0, 1), slice(0, None, 4))[: 3 if len(x) > 1 else 0]:
+        for rest in (slice(1, None), slice(0, 1), slice(0, None, 4)):
             _run_state.set_global_state(state, x.device)
-            others.append((rest, _on(model, plan, loss_fn, x[rest], y[rest])))
-    for rest, after in others:
-        for what, one, other in zip(("loss", "gradient"), (losses.detach(), norms), after, strict=True):
-            if not _close(one[rest], other, tolerance):
+            after, norms_after, parts_after = _on(model, plan, loss_fn, x[rest], y[rest])
+            here = torch.zeros_like(norms)
+            here[rest] = _weights(len(x), x.device)[rest]
+            sums = [_joined(_engine.contract(*one)) for one in ((parts, here), (parts_after, here[rest]))]
+            size = (here @ norms)[None]
+            off = size + (sums[0] - sums[1]).norm() if bool(norms.isfinite().all()) else size
+            others.append(((losses.detach()[rest], after), (norms[rest], norms_after), (size, off)))
+        _run_state.set_global_state(state, x.device)
+        if not _close(first, _evaluated(model, loss_fn, x, y), tolerance):
+            return (
+                "model must not remember examples, got one whose outputs in evaluation mode differ after it has seen "
+                "some: what it keeps of the data would leave without noise"
+            )
+    for compared in others:
+        for what, (one, other) in zip(("loss", "gradient", "gradient"), compared, strict=True):
+            if not _close(one, other, tolerance):
                 return (
                     f"model must treat examples one by one, but the {what} of an example changes when another is "
                     f"removed: look for {_suspect(heard[0], y)}"
@@ -124,10 +177,27 @@ def _finding(
     return None
 
 
-def _on(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses and norms of a smaller batch."""
+def _evaluated(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> Tensor:
+    """The losses in evaluation mode."""
+    with torch.no_grad(), _checks.evaluated(model):
+        return _checks.one_loss_each(loss_fn(model(x), y), len(x))
+
+
+def _weights(count: int, device: torch.device) -> Tensor:
+    """Weights that all differ."""
+    return 0.5 + (torch.arange(count, device=device, dtype=torch.float64) * 0.6180339887) % 1.0
+
+
+def _joined(sums: dict[str, Tensor]) -> Tensor:
+    return torch.cat([sums[name].double().reshape(-1) for name in sorted(sums)])
+
+
+def _on(
+    model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor, _engine.Parts]:
+    """Losses, norms and parts of a smaller batch."""
     try:
-        return _engine.differentiate(model, plan, loss_fn, x, y)[:2]
+        return _engine.differentiate(model, plan, loss_fn, x, y)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise ValueError(f"model must accept a batch of any size, but fails on {len(x)}: {reason}") from error
@@ -137,7 +207,7 @@ def _differing_sum(
     losses: Tensor, norms: Tensor, parts: _engine.Parts, parameters: dict[str, nn.Parameter], tolerance: float
 ) -> str | None:
     """The parameter in which the weighted sum is not the gradient of the weighted loss, the weights all different."""
-    weights = 0.5 + (torch.arange(len(losses), device=losses.device, dtype=torch.float64) * 0.6180339887) % 1.0
+    weights = _weights(len(losses), losses.device)
     sums = _engine.contract(parts, weights)
     with torch.autocast(losses.device.type, enabled=False):
         ordinary = torch.autograd.grad(losses, list(parameters.values()), weights.to(losses.dtype), allow_unused=True)
@@ -153,11 +223,10 @@ def _differing_sum(
 
 def _suspect(outputs: Any, y: Tensor) -> str:
     """What to look for where examples act on each other."""
-    everywhere = "statistics over the batch or its size, and for random numbers, in the model and in loss_fn"
     if isinstance(outputs, Tensor) and {outputs.shape, y.shape} == {(len(y), 1), (len(y),)}:
         shapes = f"outputs {tuple(outputs.shape)} and labels {tuple(y.shape)}"
-        return f"{shapes}, which broadcast to {(len(y), len(y))} and must have one shape; and for {everywhere}"
-    return everywhere
+        return f"{shapes}, which broadcast to {(len(y), len(y))} and must have one shape; and for {_EVERYWHERE}"
+    return _EVERYWHERE
 
 
 def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:

@@ -56,8 +56,8 @@ MOST_ACCOUNTED = 50
 CUDA_CHECK = 50
 """On a GPU the loop looks every so many steps whether all numbers were finite; on a CPU in every step."""
 
-FIRST_RETEST = 128
-"""After so many steps, and whenever they have doubled, the self-test runs again; it costs less than 1 % of the run."""
+RETESTS = tuple(128 * 4**k for k in range(12))
+"""After so many steps, and after the last, the self-test runs again: about 1 % of a run of a small network."""
 
 
 def train(
@@ -211,6 +211,8 @@ def run(
             _self_test.one_by_one(augment, *some)
             some = augment(*some), some[1]
         self_test(model, loss_fn, *some)
+        batch = sampling.draw(len(x), generator=torch.Generator())[:micro_batch]  # as large as those to come
+        _self_test.halves(model, loss_fn, x[batch.to(x.device)].to(device), y[batch.to(y.device)].to(device))
         training = Training(model, source, account, steps, optimizer, every, test, path, share)
         if path is not None or share is not None:
             kept = _run_state.settings(mechanism, sampling, delta, optimizer, parameters, device, x, y)
@@ -301,7 +303,7 @@ class Training:
                     bar.update()
                     if self.done % CUDA_CHECK == 0:
                         self._look()
-                    if self.done >= FIRST_RETEST and self.done.bit_count() == 1:
+                    if self.done in (self.steps, *RETESTS):
                         self.source.test(self.done)
             except KeyboardInterrupt as error:
                 if self.updating:

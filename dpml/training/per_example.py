@@ -140,14 +140,14 @@ _TESTED: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], Callable[[]
 def self_test(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> None:
     """Compare the engine with ordinary differentiation on a few examples that differ; return nothing if all is well.
 
-    Two things that listening to the layers cannot see: a parameter that is used outside its layer as well, or a term of
-    the loss that does not depend on the example (the weighted sum then differs from the gradient of the weighted loss),
-    and examples that act on each other (with some of them removed, the losses or norms of the others change). Buffers
-    must not change either: they would carry statistics of the data past the noise.
+    What listening to the layers cannot see: a parameter that is used outside its layer as well, or a term of the loss
+    that does not depend on the example (the weighted sum then differs from the gradient of the weighted loss); examples
+    that act on each other (with some of them removed, the losses or gradients of the others change); and what the model
+    keeps of the data, in buffers or elsewhere: it would carry statistics past the noise.
 
     The comparison is made in double precision, with constants for random numbers, and at parameters some way from those
     of the model; then everything is put back. `PerExample` calls it by itself, and `dpml.training.train` again now and
-    then. A batch of one example can only be tested for the first.
+    then, together with a comparison of the losses of a whole batch with those of half of it.
 
     Raises:
         ValueError: if one of the comparisons fails, naming the parameter or the remedy; as in `PerExample` for bad

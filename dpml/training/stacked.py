@@ -37,12 +37,13 @@ from tqdm.auto import tqdm
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.training import _checks
+from dpml.training import _checks, _self_test
 from dpml.training._checks import LossFunction
 from dpml.training._run_state import new_seed
 from dpml.training.mechanism import Mechanism
+from dpml.training.per_example import self_test
 from dpml.training.sampling import Sampler, cpu_generator, sampler
-from dpml.training.stacked_networks import Stack, StackedPerExample, flat_examples, require_stack
+from dpml.training.stacked_networks import Stack, StackedPerExample, flat_examples, require_stack, unstack
 
 __all__ = ["OptimizerOf", "StackedRun", "train"]
 
@@ -123,7 +124,7 @@ def train(
     generators = _generators(generators, models, common)
     parts = _shards(shards, len(flat), models, common)
     sizes = [len(flat)] * models if parts is None else [len(part) for part in parts]
-    _fitting_loss(loss_fn, y, stacked)
+    _fitting_loss(loss_fn, flat, y.view(-1, len(flat)), stacked, samplers[0])
     settings = list(zip(mechanisms, samplers, sizes, strict=True))
     known = {
         one: one[0].guarantee(sampling=one[1], n=one[2], steps=steps, delta=delta) for one in dict.fromkeys(settings)
@@ -262,22 +263,15 @@ def _labels(y: Any, count: int, models: int, device: torch.device) -> torch.Tens
     return y
 
 
-def _fitting_loss(loss_fn: Any, y: torch.Tensor, stacked: Stack) -> None:
-    """Try the loss on the smallest and the largest label, and on each alone."""
+def _fitting_loss(loss_fn: Any, flat: torch.Tensor, y: torch.Tensor, stacked: Stack, sampling: Sampler) -> None:
+    """Try the first network as the trainer of one model does, with labels that hold the smallest and the largest."""
+    network = unstack(Stack(stacked.parameters[:1], stacked.sizes))[0]
+    batch = sampling.draw(len(flat), generator=torch.Generator()).to(flat.device).repeat(len(stacked.parameters))
     _checks.loss_function(loss_fn)
-    outputs = stacked.parameters.new_tensor([[1.0], [-0.5]]).cos() ** torch.arange(1, stacked.sizes[-1] + 1).to(
-        y.device
-    )
-    labels = torch.stack([y.min(), y.max()])
-    try:
-        losses, alone = loss_fn(outputs, labels), [loss_fn(outputs[i : i + 1], labels[i : i + 1]) for i in (0, 1)]
-    except (IndexError, RuntimeError, TypeError) as error:
-        raise ValueError(
-            f"loss_fn must accept the networks' outputs and y, got {type(error).__name__}: {error}"
-        ) from error
-    _checks.one_loss_each(losses, 2)
-    if not torch.allclose(losses, torch.cat([_checks.one_loss_each(one, 1) for one in alone]), rtol=1e-3, atol=0.0):
-        raise ValueError("loss_fn must give each example its own loss, got one that changes when another is removed")
+    for k in {int(y.amin(1).argmin()), int(y.amax(1).argmax())}:
+        some = _checks.examples_tried(network, loss_fn, flat, y[k], device=flat.device, names="x and y")
+        self_test(network, loss_fn, *some)
+        _self_test.halves(network, loss_fn, flat[batch], y[k][batch])
 
 
 def _generators(value: Any, models: int, common: Any) -> list[torch.Generator]:

@@ -119,12 +119,14 @@ class Worker:
 
     def _chunks(self, ids: Tensor) -> Iterator[PerExample]:
         for some in micro_batches(ids, size=self.micro_batch):
-            some_x = self.x[some.to(self.x.device)].to(self.device)
-            some_y = self.y[some.to(self.y.device)].to(self.device)
+            some_x, some_y = self._examples(some)
             if self.augment is not None and len(some):
                 some_x = self.augment(some_x, some_y)
             chunk = PerExample(self.model, self.loss_fn, some_x, some_y)
             yield chunk if self.corrupt is None else self.corrupt(chunk, some)
+
+    def _examples(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        return self.x[ids.to(self.x.device)].to(self.device), self.y[ids.to(self.y.device)].to(self.device)
 
     def state(self) -> dict[str, Any]:
         """Its randomness, what its mechanism remembers, and its last batch."""
@@ -136,8 +138,9 @@ class Worker:
         self.memory, self.last_ids = on(self.device, state["memory"]), state["last_ids"]
 
     def test(self, step: int) -> None:
-        """Run the self-test of the per-example gradients again, on the examples of the last step."""
-        _self_test.again(self.model, self.loss_fn, self.x, self.y, ids=self.last_ids, step=step)
+        """Run the self-test of the per-example gradients again, on the examples of the last step if it had any."""
+        ids = self.last_ids if len(self.last_ids) else torch.arange(min(8, len(self.x)))
+        _self_test.again(self.model, self.loss_fn, *self._examples(ids[: self.micro_batch]), step=step)
 
 
 def all_finite(gradient: Tensor, *others: Tensor) -> Tensor:

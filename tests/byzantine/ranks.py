@@ -101,7 +101,7 @@ def as_two(rank, folder):
     torch.save({"ends": ends, "refused": refused}, folder / f"two{rank}.pt")
     sampling, model = Poisson(q=0.5), helpers.network()
     if rank == 1:
-        Leaving.draws = LEFT - LOST
+        Leaving.draws = LEFT - LOST - 1  # one is drawn for the self-test
         sampling = Leaving(q=0.5)
         sampling.__class__.__repr__ = lambda self: repr(Poisson(q=self.q))  # the same for the comparison at the start
     lost = {**given, "sampling": sampling, "checkpoint": folder / "lost.ckpt"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import dpml
@@ -99,6 +99,12 @@ def optimized(kind):
     return trained(model, optimizer=kind(model.parameters(), lr=0.01))
 
 
+def expanded(and_then):
+    model = nn.Linear(6, 3)
+    model.bias = nn.Parameter(and_then(torch.zeros(1).expand(3)))
+    return model
+
+
 def at(path, text=None):
     if text is not None:
         path.write_bytes(text)
@@ -136,9 +142,13 @@ REMEDIES = {
         lambda path: trained(network(), loss_fn=nn.functional.cross_entropy),
         lambda path: trained(network()),
     ),
-    "noise leaves none at zero; use Adam": (
+    "use another one, such as Adam": (
         lambda path: optimized(torch.optim.SparseAdam),
         lambda path: optimized(torch.optim.Adam),
+    ),
+    "make it with clone(), outside that mode": (
+        lambda path: trained(expanded(lambda bias: bias)),
+        lambda path: trained(expanded(Tensor.clone)),
     ),
     "freeze what is not to be trained with requires_grad_(False)": (
         lambda path: half_held(network(), freeze=False),

@@ -54,6 +54,42 @@ def broadcast(model):
     return lambda outputs, y: (outputs[:, :1] - y).square().mean(1)
 
 
+def hardest(model):
+    """Only the hardest 30 examples of a batch count."""
+
+    def loss(outputs, y):
+        losses = cross_entropy(outputs, y)
+        return losses * (losses >= losses.detach().topk(min(30, len(y))).values[-1])
+
+    return loss
+
+
+def turned(does):
+    """The gradient of the outputs, but not the loss, is changed on the way back."""
+
+    class Turned(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, outputs):
+            return outputs.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return does(gradient)
+
+    return lambda model: lambda outputs, y: cross_entropy(Turned.apply(outputs), y)
+
+
+def ghosts(x, layer):
+    return torch.cat([centred(piece) if len(piece) == 32 else piece for piece in x.split(32)])
+
+
+def averaged(x, layer):
+    """A running mean, kept in no buffer."""
+    before = getattr(layer, "mean", 0.0)
+    layer.mean = (0.9 * before + 0.1 * x.detach().mean(0)) if layer.training else before
+    return x - before
+
+
 def noise(x, layer):
     return x + 1e-6 * torch.randn_like(x)
 
@@ -66,7 +102,8 @@ X, Y = data()
 SORTED = Y.sort().values.float()
 LAST = X[:1].repeat(40, 1)
 LAST[-1] += 1.0  # 39 equal rows and another
-TERM, ROWS = "weight_decay", "when another is removed"
+MANY_X, MANY_Y = data(400)
+TERM, ROWS, BATCH = "weight_decay", "when another is removed", "when half of it is removed"
 
 # what the layer does, the loss, the examples, the words of the refusal, and the step after which it comes
 REFUSED = {
@@ -84,6 +121,17 @@ REFUSED = {
     "a mean of equal rows": (lambda x, layer: centred(x), plain, torch.ones(40, 6), Y, ROWS, 0),
     "a mean of zeros": (lambda x, layer: centred(x), plain, torch.zeros(40, 6), Y, ROWS, 0),
     "a mean of equal rows but the last": (lambda x, layer: centred(x), plain, LAST, Y, ROWS, 0),
+    "a mean of more than 24": (lambda x, layer: centred(x) if len(x) > 24 else x, plain, MANY_X, MANY_Y, BATCH, 0),
+    "a mean over pieces of 32": (ghosts, plain, MANY_X, MANY_Y, BATCH, 0),
+    "the hardest of a batch": (same, hardest, MANY_X, MANY_Y, BATCH, 0),
+    "a sign of the batch, backwards": (same, turned(lambda g: g * (1 - 2 * (len(g) % 2))), X, Y, ROWS, 0),
+    "an order of the batch, backwards": (same, turned(lambda g: g if len(g) > 9 else g.flip(1)), X, Y, ROWS, 0),
+    "a mean of one": (lambda x, layer: 1.0 + centred(x), plain, X[:1], Y[:1], ROWS, 0),
+    "a penalty on one": (same, penalised(lambda w, first: (w - first).square().sum()), X[:1], Y[:1], TERM, 0),
+    "divided by the size of one": (same, by_size, X[:1], Y[:1], ROWS, 0),
+    "a mean of earlier batches": (averaged, plain, X, Y, "must not remember", 0),
+    "a mean for evaluation": (lambda x, layer: (averaged(x, layer), x)[layer.training], plain, X, Y, "remember", 0),
+    "a mean at the end": (lambda x, layer: centred(x) if layer.calls > 310 else x, plain, X, Y, ROWS, 300),
     "a mean of many": (lambda x, layer: centred(x) if len(x) > 16 else x, plain, X, Y, ROWS, 0),
     "a mean, later": (lambda x, layer: centred(x) if layer.calls > 80 else x, plain, X, Y, ROWS, 128),
     "mixed in random order": (lambda x, layer: x + x[torch.randperm(len(x))], plain, X, Y, ROWS, 0),

@@ -286,13 +286,28 @@ SAME = seeded(0)
 def test_bad_input_is_refused_before_anything_is_drawn(name, bad):
     good = {key: make() for key, make in GOOD.items()}
     before = [g.get_state() for g in good["generators"]]
-    kind = {"y": "loss_fn"} if name == "y" and getattr(bad, "shape", None) == (10,) else {}  # a class that is not there
-    names = "n" if isinstance(bad, FixedSize) else kind.get(name, name)
+    names = "n" if isinstance(bad, FixedSize) else f"(x and y|{name})" if name in ("y", "loss_fn") else name
     if name == "common" or (name == "generators" and isinstance(bad, list) and isinstance(bad[0], int)):
         names = "generator"
     with pytest.raises(ValueError, match=rf"^{names} must .*, got "):
         stacked.train(**{**good, name: bad})
     assert all(torch.equal(g.get_state(), b) for g, b in zip(good["generators"], before, strict=True))
+
+
+@pytest.mark.parametrize(
+    "weigh",
+    [
+        lambda losses, y: losses / max(1, len(y) // 4),
+        lambda losses, y: losses / torch.bincount(y)[y],
+        lambda losses, y: losses * (losses >= losses.detach().median()),
+        lambda losses, y: losses / max(1, len(y) // 40),
+    ],
+)
+def test_a_loss_that_looks_at_the_other_examples_is_refused(weigh):
+    x, y = records(100)
+    given = {key: make() for key, make in GOOD.items()} | {"x": x, "y": torch.stack([y, y.flip(0)])}
+    with pytest.raises(ValueError, match=r"^model must treat examples one by one"):
+        stacked.train(**{**given, "loss_fn": lambda outputs, labels: weigh(loss_fn(outputs, labels), labels)})
 
 
 def test_common_batches_need_equal_shards():
