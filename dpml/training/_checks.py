@@ -44,8 +44,8 @@ def pair(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
     for name, value in zip(names, (x, y), strict=True):
         came = type(value).__name__
         if isinstance(value, Tensor):
-            came = "" if _plain(value) else f"one of {value.dtype}, {value.layout}, on {value.device}"
-            came = came if value.dim() else "a tensor without dimensions"
+            kind = f"{value.dtype}, {value.layout}, on {value.device}" if value.dim() else "without dimensions"
+            came = "" if _plain(value) and value.dim() else f"a tensor {kind}"
         if came:
             raise ValueError(
                 f"{name} must be a tensor with one example per row (see dpml.training.models.to_tensors), dense and in "
@@ -62,9 +62,8 @@ def pair(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
 
 def _plain(value: Tensor) -> bool:
     """Whether it is what layers, losses and optimizers take: neither sparse, nested, quantized nor without numbers."""
-    if value.is_nested or value.is_quantized or value.is_meta:
-        return False
-    return value.layout is torch.strided and not (value.itemsize == 1 and value.is_floating_point())
+    odd = value.is_nested or value.is_quantized or value.is_meta or value.layout is not torch.strided
+    return not odd and not (value.itemsize == 1 and value.is_floating_point())
 
 
 def examples(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:

@@ -58,34 +58,27 @@ def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
         ValueError: as said.
     """
 
-    def differ(x: Tensor, y: Tensor, *, double: bool) -> bool:
+    for double in (False, True)[: 2 * (len(x) > 1)]:
         still = _moved(model, move=0.0, double=double), _Still(double=double)
-        with torch.no_grad(), _run_state.kept_global_state(x.device), still[0], still[1]:
-            together = _checks.one_loss_each(loss_fn(model(x), y), len(x))
-            alone = loss_fn(model(x[::2]), y[::2])
-        return not _close(together[::2], alone, 1e-8 if double else 3e-3)
-
-    try:
-        suspicious = len(x) > 1 and differ(x, y, double=False)
-    except ValueError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"x and y must be what model and loss_fn accept, got {type(error).__name__}: {error}"
-        ) from error
-    if suspicious:
+        given, labels = (_double(x), _double(y)) if double else (x, y)
         try:
-            found = differ(_double(x), _double(y), double=True)
-        except Exception:  # a kernel that knows single precision only
-            found = True
-        if found:
-            raise ValueError(
-                f"model must treat examples one by one, but losses in a batch of {len(x)} change when half of it is "
-                f"removed: look for {_EVERYWHERE}"
-            )
+            with torch.no_grad(), _run_state.kept_global_state(x.device), still[0], still[1]:
+                together = _checks.one_loss_each(loss_fn(model(given), labels), len(x))
+                alone = loss_fn(model(given[::2]), labels[::2])
+            if _close(together[::2], alone, 1e-8 if double else 3e-3):
+                return
+        except Exception as error:
+            if not double:  # in double a kernel that knows single precision only fails, too
+                came = f"{type(error).__name__}: {error}"
+                raise ValueError(f"x and y must be what model and loss_fn accept, got {came}") from error
+    if len(x) > 1:
+        raise ValueError(
+            f"model must treat examples one by one, but losses in a batch of {len(x)} change when half of it is "
+            f"removed: look for {_EVERYWHERE}"
+        )
 
 
-def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, step: int) -> None:
+def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, augment: Any, step: int) -> None:
     """Compare on a batch, and on a few examples of it that differ: a gate in the model may have opened meanwhile.
 
     Raises:
@@ -93,6 +86,7 @@ def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, step: int) ->
     """
     few = _checks.differing(x, y, count=8)
     try:
+        x = one_by_one(augment, x, y)
         compare(model, _engine.plan_of(model), loss_fn, x[few.to(x.device)], y[few.to(y.device)], move=0.01)
         halves(model, loss_fn, x, y)
     except ValueError as error:
@@ -100,26 +94,31 @@ def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, step: int) ->
         raise
 
 
-def one_by_one(augment: Any, x: Tensor, y: Tensor) -> None:
-    """Raise unless an augmentation returns a row for each example, the same whatever other examples are there.
+def one_by_one(augment: Any, x: Tensor, y: Tensor) -> Tensor:
+    """Return the augmented examples, or raise unless there is a row for each, the same whatever others are there.
 
     With constants for random numbers. A sign of a gradient near zero may turn by rounding: a few entries may differ.
 
     Raises:
         ValueError: saying what differs.
     """
+    if augment is None:
+        return x
     with _run_state.kept_global_state(x.device), _Still(double=False):
-        whole = augment(x, y)
+        whole = augment(x.clone(), y)
         if not isinstance(whole, Tensor) or len(whole) != len(x):
             came = f"shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
             raise ValueError(f"augment must return a tensor with a row for each of {len(x)} examples, got {came}")
-        others = [(rest, augment(x[rest], y[rest])) for rest in (slice(1, None), slice(0, 1), slice(0, None, 4))]
+        others = [
+            (rest, augment(x[rest].clone(), y[rest])) for rest in (slice(1, None), slice(0, 1), slice(0, None, 4))
+        ]
     for rest, after in others:
         same = torch.isclose(whole[rest], after, rtol=1e-3, atol=1e-5)
         if len(x) > 1 and bool((same.flatten(1).double().mean(1) < 0.9).any()):
             raise ValueError(
                 "augment must make each row from its own example, got one that changes when other examples are removed"
             )
+    return whole
 
 
 def _finding(
@@ -127,13 +126,6 @@ def _finding(
 ) -> str | None:
     """What differs, or None."""
     double = tolerance < 1e-6
-    heard: list[Any] = []
-
-    def listening(outputs: Any, labels: Tensor) -> Tensor:
-        heard.append(outputs)
-        losses: Tensor = loss_fn(outputs, labels)
-        return losses
-
     with _run_state.kept_global_state(x.device), _moved(model, move=move, double=double), _Still(double=double):
         if len(x) == 1:  # beside one example stands another like it
             x, y = torch.cat([x, x]), torch.cat([y, y])
@@ -141,7 +133,7 @@ def _finding(
         state = _run_state.global_state(x.device)
         first = _evaluated(model, loss_fn, x, y)
         _run_state.set_global_state(state, x.device)
-        losses, calls = _engine.forward(model, plan, listening, x, y)
+        losses, calls = _engine.forward(model, plan, loss_fn, x, y)
         norms, parts = _engine.parts_of(losses, calls, keep_graph=True)
         name = _differing_sum(losses, norms, parts, plan.parameters, tolerance)
         if name is not None:
@@ -151,29 +143,30 @@ def _finding(
                 "penalty on weights use the optimizer's weight_decay), examples act on each other, or the batch is not "
                 "the first dimension"
             )
-        others = []
         for rest in (slice(1, None), slice(0, 1), slice(0, None, 4)):
             _run_state.set_global_state(state, x.device)
             after, norms_after, parts_after = _on(model, plan, loss_fn, x[rest], y[rest])
-            here = torch.zeros_like(norms)
+            here, zero = torch.zeros_like(norms), torch.zeros((), device=x.device)
             here[rest] = _weights(len(x), x.device)[rest]
-            sums = [_joined(_engine.contract(*one)) for one in ((parts, here), (parts_after, here[rest]))]
-            size = (here @ norms)[None]
-            off = size + (sums[0] - sums[1]).norm() if bool(norms.isfinite().all()) else size
-            others.append(((losses.detach()[rest], after), (norms[rest], norms_after), (size, off)))
+            size, sums = (here @ norms)[None], _engine.contract(parts, here)
+            less = _engine.contract(parts_after, here[rest])
+            names = sums.keys() | less.keys()
+            off = torch.stack([(sums.get(n, zero) - less.get(n, zero)).double().norm() for n in names]).norm()
+            off = torch.where(norms.isfinite().all(), off, 0.0)
+            same_losses = _close(losses.detach()[rest], after, tolerance)
+            if not (
+                same_losses and _close(norms[rest], norms_after, tolerance) and _close(size, size + off, tolerance)
+            ):
+                return (
+                    f"model must treat examples one by one, but the {'gradient' if same_losses else 'loss'} of an "
+                    f"example changes when another is removed: look for {_suspect(model(x), y)}"
+                )
         _run_state.set_global_state(state, x.device)
         if not _close(first, _evaluated(model, loss_fn, x, y), tolerance):
             return (
                 "model must not remember examples, got one whose outputs in evaluation mode differ after it has seen "
                 "some: what it keeps of the data would leave without noise"
             )
-    for compared in others:
-        for what, (one, other) in zip(("loss", "gradient", "gradient"), compared, strict=True):
-            if not _close(one, other, tolerance):
-                return (
-                    f"model must treat examples one by one, but the {what} of an example changes when another is "
-                    f"removed: look for {_suspect(heard[0], y)}"
-                )
     return None
 
 
@@ -186,10 +179,6 @@ def _evaluated(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> Tensor:
 def _weights(count: int, device: torch.device) -> Tensor:
     """Weights that all differ."""
     return 0.5 + (torch.arange(count, device=device, dtype=torch.float64) * 0.6180339887) % 1.0
-
-
-def _joined(sums: dict[str, Tensor]) -> Tensor:
-    return torch.cat([sums[name].double().reshape(-1) for name in sorted(sums)])
 
 
 def _on(
@@ -282,9 +271,7 @@ def _moved(model: nn.Module, *, move: float, double: bool) -> Iterator[None]:
     """
     wide = _double if double else Tensor.clone
     parameters = [(p, p.data, p.grad) for p in model.parameters()]
-    layers = list(model.modules())
-    buffers = [(layer, name, b) for layer in layers for name, b in layer._buffers.items() if b is not None]
-    modes = [(layer, layer.training) for layer in layers]
+    buffers = [(layer, name, b) for layer in model.modules() for name, b in layer._buffers.items() if b is not None]
     try:
         for number, (parameter, values, _) in enumerate(parameters):
             parameter.grad = None
@@ -307,8 +294,6 @@ def _moved(model: nn.Module, *, move: float, double: bool) -> Iterator[None]:
             parameter.grad = gradient
         for layer, name, buffer in buffers:
             layer._buffers[name] = buffer
-        for layer, mode in modes:
-            layer.training = mode
 
 
 def _shrunk(values: Tensor, by: float, phase: int = 0) -> Tensor:

@@ -120,30 +120,18 @@ def train(
     Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with the mechanism left
     open; the lecture, slide "DP-SGD".
     """
+    given = dict(locals())
     if corrupt is not None and (checkpoint is not None or not callable(corrupt)):
         raise ValueError(f"corrupt must be a function, and None with a checkpoint, got {type(corrupt).__name__}")
     share = share_of(group)
+    del given["corrupt"], given["group"]
     return run(
-        model,
-        loss_fn,
-        x,
-        y,
         source=lambda: Worker(
             model, loss_fn, x, y, mechanism, sampling, generator, micro_batch, corrupt, augment, share
         ),
         account=lambda counts: mechanism.guarantees(counts, sampling=sampling, n=len(x), delta=delta),
-        mechanism=mechanism,
-        sampling=sampling,
-        steps=steps,
-        optimizer=optimizer,
-        delta=delta,
-        generator=generator,
-        micro_batch=micro_batch,
-        trace_every=trace_every,
-        test=test,
-        checkpoint=checkpoint,
-        augment=augment,
         share=share,
+        **given,
     )
 
 
@@ -207,12 +195,10 @@ def run(
             some_test = _checks.examples_tried(model, loss_fn, *test, device=device, names="test")
             with _checks.evaluated(model), torch.no_grad():
                 _checks.classified(model(some_test[0]), some_test[1], name="test")
-        if augment is not None:
-            _self_test.one_by_one(augment, *some)
-            some = augment(*some), some[1]
-        self_test(model, loss_fn, *some)
-        batch = sampling.draw(len(x), generator=torch.Generator())[:micro_batch]  # as large as those to come
-        _self_test.halves(model, loss_fn, x[batch.to(x.device)].to(device), y[batch.to(y.device)].to(device))
+        self_test(model, loss_fn, _self_test.one_by_one(augment, *some), some[1])
+        ids = sampling.draw(len(x), generator=torch.Generator())[:micro_batch]  # as many as in the batches to come
+        batch = x[ids.to(x.device)].to(device), y[ids.to(y.device)].to(device)
+        _self_test.halves(model, loss_fn, _self_test.one_by_one(augment, *batch), batch[1])
         training = Training(model, source, account, steps, optimizer, every, test, path, share)
         if path is not None or share is not None:
             kept = _run_state.settings(mechanism, sampling, delta, optimizer, parameters, device, x, y)

@@ -140,7 +140,8 @@ class Worker:
     def test(self, step: int) -> None:
         """Run the self-test of the per-example gradients again, on the examples of the last step if it had any."""
         ids = self.last_ids if len(self.last_ids) else torch.arange(min(8, len(self.x)))
-        _self_test.again(self.model, self.loss_fn, *self._examples(ids[: self.micro_batch]), step=step)
+        some = self._examples(ids[: self.micro_batch])
+        _self_test.again(self.model, self.loss_fn, *some, augment=self.augment, step=step)
 
 
 def all_finite(gradient: Tensor, *others: Tensor) -> Tensor:

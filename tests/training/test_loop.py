@@ -906,9 +906,28 @@ def test_an_augmented_run_goes_on_to_the_same_bits(tmp_path):
     assert torch.equal(ends[0], ends[1]) and torch.equal(ends[0], ends[2]) and not torch.equal(ends[0], flat(plain))
 
 
-@pytest.mark.parametrize(
-    "augment", [1.0, lambda x, y: x[1:], lambda x, y: None, lambda x, y: x - x.mean(0), lambda x, y: x + y.sum()]
-)
+class Later:
+    """Mixes examples after some calls."""
+
+    calls = 0
+
+    def __call__(self, x, y):
+        self.calls += 1
+        return x - x.mean(0) if self.calls > 20 else x
+
+
+MIXING = [1.0, lambda x, y: x[1:], lambda x, y: None, lambda x, y: x - x.mean(0), lambda x, y: x + y.sum(), Later()]
+
+
+@pytest.mark.parametrize("augment", [*MIXING, lambda x, y: x - x.mean(0) if len(x) > 24 else x])
 def test_an_augmentation_that_mixes_examples_is_refused(augment):
     with pytest.raises(ValueError, match=r"^augment must"):
-        train(network(), *data(), augment=augment)
+        train(network(), *data(100), augment=augment, steps=40)
+
+
+def test_an_augmentation_of_another_kind_is_refused_before_the_first_step():
+    model = network()
+    before = flat(model).clone()
+    with pytest.raises(ValueError, match=r"^x and y must be what model and loss_fn accept, got RuntimeError"):
+        train(model, *data(), augment=lambda x, y: x.double())
+    assert torch.equal(flat(model), before)

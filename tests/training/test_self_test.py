@@ -129,7 +129,7 @@ REFUSED = {
     "a mean of one": (lambda x, layer: 1.0 + centred(x), plain, X[:1], Y[:1], ROWS, 0),
     "a penalty on one": (same, penalised(lambda w, first: (w - first).square().sum()), X[:1], Y[:1], TERM, 0),
     "divided by the size of one": (same, by_size, X[:1], Y[:1], ROWS, 0),
-    "a mean of earlier batches": (averaged, plain, X, Y, "must not remember", 0),
+    "a mean of earlier batches": (averaged, plain, X, Y, ROWS, 0),
     "a mean for evaluation": (lambda x, layer: (averaged(x, layer), x)[layer.training], plain, X, Y, "remember", 0),
     "a mean at the end": (lambda x, layer: centred(x) if layer.calls > 310 else x, plain, X, Y, ROWS, 300),
     "a mean of many": (lambda x, layer: centred(x) if len(x) > 16 else x, plain, X, Y, ROWS, 0),
