@@ -41,8 +41,6 @@ from dpml.training import train as train_model
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpml.training.mechanism import Mechanism
-    from dpml.training.sampling import Sampler
     from dpml.training.trace import Run
     from dpml.training.worker import Augment
 
@@ -128,17 +126,11 @@ def train(
     x: Tensor,
     y: Tensor,
     *,
-    mechanism: Mechanism,
-    sampling: Sampler,
-    steps: int,
-    optimizer: torch.optim.Optimizer,
-    delta: float,
-    generator: torch.Generator,
     xi: float,
     noise: float,
     size: float,
     attack_steps: int = 1,
-    **more: Any,
+    **given: Any,
 ) -> Run:
     r"""Train `model` in place on the adversarial objective and return the run with its guarantee.
 
@@ -153,20 +145,8 @@ def train(
     """
     xi = arguments.real("xi", xi, 0.0)
     in_range(x, dimension=x[:1].numel() if isinstance(x, Tensor) and x.dim() == 2 else -1)
-    run: Run = train_model(
-        model,
-        view_losses((1.0, xi)),
-        x,
-        y,
-        mechanism=mechanism,
-        sampling=sampling,
-        steps=steps,
-        optimizer=optimizer,
-        delta=delta,
-        generator=generator,
-        augment=adversarial_views(model, noise=noise, size=size, steps=attack_steps),
-        **more,
-    )
+    views = adversarial_views(model, noise=noise, size=size, steps=attack_steps)
+    run: Run = train_model(model, view_losses((1.0, xi)), x, y, augment=views, **given)
     return run
 
 
