@@ -58,7 +58,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml import arguments, mechanisms
-from dpml.accounting import pld
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import fixed_size
 from dpml.byzantine._rows import blocks, checked, finite, host, received
@@ -81,12 +80,10 @@ __all__ = [
     "one_step_delta",
     "proposition_2_bounds",
     "server_guarantee",
-    "server_guarantee_poisson",
     "theorem_1_noise",
     "theorem_2_bound",
     "vn_ratio",
     "worker_guarantee",
-    "worker_guarantee_poisson",
     "worker_noise",
 ]
 
@@ -283,29 +280,6 @@ def server_guarantee(*, n_honest: int, sigma: float, q: float, steps: int, delta
     section 2 ("threat model"), whose guarantee is for one worker alone.
     """
     return worker_guarantee(sigma=sigma, q=q, steps=_releases(n_honest, steps), delta=delta)
-
-
-def worker_guarantee_poisson(*, sigma: float, q: float, steps: int, delta: float) -> Guarantee:
-    """Return `worker_guarantee` for Poisson samples and add/remove neighbours.
-
-    Raises:
-        ValueError: as `dpml.accounting.pld.epsilon`.
-
-    Source: `dpml.accounting.pld.epsilon`.
-    """
-    return pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta)
-
-
-def server_guarantee_poisson(*, n_honest: int, sigma: float, q: float, steps: int, delta: float) -> Guarantee:
-    """Return `server_guarantee` for Poisson samples and add/remove neighbours.
-
-    Raises:
-        ValueError: if n_honest is not an integer in [1, 1e6], or n_honest * steps is above 1e9; otherwise as
-            `worker_guarantee_poisson`.
-
-    Source: `dpml.accounting.pld.epsilon`; as `server_guarantee`.
-    """
-    return worker_guarantee_poisson(sigma=sigma, q=q, steps=_releases(n_honest, steps), delta=delta)
 
 
 def vn_ratio(vectors: Any) -> float:
