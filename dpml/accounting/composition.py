@@ -415,6 +415,8 @@ def _without_failures(delta: float, k: int, total_delta: float) -> float:
     if delta == 1.0:
         return -1.0
     spent, whole = k * math.log1p(-delta), math.log1p(-total_delta)
+    if whole - spent > 700.0:  # all fail, as good as surely
+        return -1.0
     left = -math.expm1(whole - spent)
     error = 4.0 * _ROUNDING * (abs(spent) + abs(whole)) * (1.0 - left)
     return 0.0 if abs(left) <= error else left - error

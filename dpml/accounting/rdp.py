@@ -119,7 +119,8 @@ def laplace(order: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):
         c = _finite(np.divide(1.0, scale), "scale", scale)
         up, down = np.minimum(lam * c, _LARGE), np.maximum(-a * c, -1e300)
-    first, second = a / (2.0 * a - 1.0), lam / (2.0 * a - 1.0)
+    shares = np.minimum(a, 1e300), np.minimum(lam, 1e300)
+    first, second = (share / (2.0 * shares[0] - 1.0) for share in shares)
     moderate = np.log1p(first * exp_excess(up) + second * exp_excess(down)) / lam
     large = c + np.log(first) / lam  # the other term is below e^-600 of this one
     return np.where(up < _LARGE, moderate, large)[()]

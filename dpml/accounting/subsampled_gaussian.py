@@ -58,7 +58,7 @@ def log_moments(lam: Array, q: float, sigma: float, kept: dict[float, Nodes] | N
     """
     if q == 0.0:
         return np.zeros_like(lam)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         return lam * ((lam + 1.0) / sigma / (2.0 * sigma)) if q == 1.0 else _log_e2(lam, q, sigma, kept)
 
 

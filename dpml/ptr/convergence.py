@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["distance_bound", "least_tau", "resting_distance"]
 
 
+@np.errstate(under="ignore")
 def distance_bound(
     start: float,
     *,

@@ -240,6 +240,7 @@ def theorem_4_4(
     return theorem_4_4_formula(order, q=q, sigma=sigma, tau=tau, scale=scale, delta0=delta0)
 
 
+@np.errstate(under="ignore")
 def theorem_4_4_formula(
     order: ArrayLike, *, q: float, sigma: float, tau: float, scale: float, delta0: float
 ) -> NDArray[np.float64]:

@@ -339,3 +339,7 @@ def test_optimal_at_the_ends():
         assert 0.0 <= got <= 40 * epsilon
     tiny = composition.optimal(epsilon=0.125, delta=0.0, k=4000, total_delta=1e-300).epsilon
     assert responses(0.125, 4000, tiny) <= mp.mpf(1e-300) < responses(0.125, 4000, tiny * (1 - 1e-8))
+
+
+def test_mechanisms_that_fail_as_good_as_surely_have_no_epsilon():
+    assert composition.optimal(epsilon=1.0, delta=0.5, k=10**6, total_delta=1e-50).epsilon == math.inf

@@ -385,13 +385,7 @@ def test_a_delta_just_enough_for_the_infinite_losses():
     assert flat.upper == pytest.approx(exact.epsilon, abs=1e-4) and exact.epsilon == pytest.approx(24.74936, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [(losses.laplace(scale=0.5), 10**9), (losses.gaussian(sigma=1e6), 1)],
-        [(losses.gaussian(sigma=0.04), 10**9)],
-    ],
-)
-def test_losses_beyond_what_is_searched_are_refused(parts):
+def test_losses_beyond_what_is_searched_are_refused():
+    parts = [(losses.laplace(scale=0.5), 10**9), (losses.gaussian(sigma=1e6), 1)]
     with pytest.raises(ValueError, match=r"^parts must lose less, or delta be larger, got delta = 0\.1: "):
         losses.compose(parts, delta=0.1)

@@ -355,3 +355,9 @@ def test_bounds_of_a_mechanism_that_reveals_nothing():
     for order in (2, 9):
         assert rdp.poisson_subsampled_lower(order, q=0.3, rdp=lambda size: 0.0) == 0.0
         assert rdp.poisson_subsampled_upper(order, q=0.3, rdp=lambda size: 0.0) == 0.0
+
+
+def test_orders_and_rates_at_the_ends_of_the_floats():
+    assert rdp.laplace(1.7e308, scale=1.0) == pytest.approx(1.0)
+    assert rdp.epsilon(q=5e-324, sigma=0.1, steps=1, delta=0.01).epsilon < 1.0
+    assert rdp.epsilon_curve(q=1e-200, sigma=1.0, steps=1000.0, delta=0.01) < 1.0
