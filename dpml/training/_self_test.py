@@ -63,8 +63,8 @@ def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
         given, labels = (_double(x), _double(y)) if double else (x, y)
         try:
             with torch.no_grad(), _run_state.kept_global_state(x.device), still[0], still[1]:
-                together = _checks.one_loss_each(loss_fn(model(given), labels), len(x))
-                alone = loss_fn(model(given[::2]), labels[::2])
+                together = _checks.one_loss_each(loss_fn(model(given.clone()), labels), len(x))
+                alone = loss_fn(model(given[::2].clone()), labels[::2])
             if _close(together[::2], alone, 1e-8 if double else 3e-3):
                 return
         except Exception as error:
@@ -131,9 +131,9 @@ def _finding(
             x, y = torch.cat([x, x]), torch.cat([y, y])
         x, y = _apart(x), _apart(y)
         state = _run_state.global_state(x.device)
-        first = _evaluated(model, loss_fn, x, y)
+        first = _evaluated(model, loss_fn, x.clone(), y)
         _run_state.set_global_state(state, x.device)
-        losses, calls = _engine.forward(model, plan, loss_fn, x, y)
+        losses, calls = _engine.forward(model, plan, loss_fn, x.clone(), y)
         norms, parts = _engine.parts_of(losses, calls, keep_graph=True)
         name = _differing_sum(losses, norms, parts, plan.parameters, tolerance)
         if name is not None:
@@ -145,7 +145,7 @@ def _finding(
             )
         for rest in (slice(1, None), slice(0, 1), slice(0, None, 4)):
             _run_state.set_global_state(state, x.device)
-            after, norms_after, parts_after = _on(model, plan, loss_fn, x[rest], y[rest])
+            after, norms_after, parts_after = _on(model, plan, loss_fn, x[rest].clone(), y[rest])
             here, zero = torch.zeros_like(norms), torch.zeros((), device=x.device)
             here[rest] = _weights(len(x), x.device)[rest]
             size, sums = (here @ norms)[None], _engine.contract(parts, here)
@@ -162,7 +162,7 @@ def _finding(
                     f"example changes when another is removed: look for {_suspect(model(x), y)}"
                 )
         _run_state.set_global_state(state, x.device)
-        if not _close(first, _evaluated(model, loss_fn, x, y), tolerance):
+        if not _close(first, _evaluated(model, loss_fn, x.clone(), y), tolerance):
             return (
                 "model must not remember examples, got one whose outputs in evaluation mode differ after it has seen "
                 "some: what it keeps of the data would leave without noise"

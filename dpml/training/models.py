@@ -188,7 +188,7 @@ def accuracy(model: nn.Module, x: torch.Tensor, *, y: torch.Tensor, size: int = 
     with _checks.evaluated(model), torch.no_grad():
         right = torch.zeros((), dtype=torch.int64, device=device)
         for some_x, some_y in zip(torch.split(x, size), torch.split(y, size), strict=True):
-            outputs, labels = model(some_x.to(device)), some_y.to(device)
+            outputs, labels = model(some_x.to(device, copy=True)), some_y.to(device)
             _checks.classified(outputs, labels, name="y")
             right += (outputs.argmax(1) == labels).sum()
     return int(right) / len(y)

@@ -167,14 +167,16 @@ TAKEN = {
     "masks": lambda x, layer: x * torch.bernoulli(torch.full_like(x, 0.9)),
     "single precision by itself": lambda x, layer: x.float() + torch.zeros(len(x), 6, dtype=torch.float32),
     "a constant of single precision": lambda x, layer: x @ torch.eye(6),
+    "its examples in place": lambda x, layer: x.sub_(1.0),
     "bfloat16 inside": lambda x, layer: x.bfloat16().float(),
 }
 
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_taken(name):
-    model = with_layer(TAKEN[name])
-    assert train(model, X, Y, steps=3).steps == 3
+    model, test = with_layer(TAKEN[name]), (X.clone(), Y)
+    assert train(model, X, Y, steps=3, test=test).steps == 3
+    assert torch.equal(test[0], X)
 
 
 def test_everything_is_put_back():
