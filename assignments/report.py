@@ -31,7 +31,10 @@ def nbgrader(course: Path) -> Any:
     # nbgrader starts alembic by its bare name, which stands beside this Python.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     logging.getLogger("traitlets").setLevel(logging.ERROR)
-    config = PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config()
+    try:
+        config = PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config()
+    except Exception as error:  # the file is Python, and the instructor's to change
+        raise SystemExit(f"The settings in {course / 'nbgrader_config.py'} fail: {error}.") from None
     return NbGraderAPI(config=config)
 
 

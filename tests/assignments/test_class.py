@@ -382,6 +382,13 @@ def test_a_place_that_cannot_be_written_is_told_in_one_sentence(tmp_path: Path, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed", "x"]
 
 
+def test_settings_that_are_broken_are_told(tmp_path: Path) -> None:
+    (tmp_path / "release").mkdir()
+    (tmp_path / "nbgrader_config.py").write_text("c.Examine.limit = sixty", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"The settings in .*nbgrader_config.py fail: name '\w+' is not defined\."):
+        report.grade(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("path", "student"),
     [
