@@ -203,7 +203,14 @@ def load(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
         content = torch.load(path, map_location="cpu", weights_only=True) if whole else None
     except Exception:  # whatever a file that was cut short, or is another's, may lead to
         content = None
-    if not isinstance(content, dict) or content.get("dpml") != VERSION or not isinstance(content.get("settings"), dict):
+    form = {"settings": dict, "done": int, "points": list, "counts": dict}
+    if (
+        not isinstance(content, dict)
+        or content.get("dpml") != VERSION
+        or content.get("done", -1) not in range(10**9 + 1)
+    ):
+        content = {}
+    if not all(isinstance(content.get(name), kind) for name, kind in form.items()):
         raise ValueError(
             f"checkpoint must be a whole file that a run of this version wrote, got {path}: give another path, or "
             "move that file away to begin anew"

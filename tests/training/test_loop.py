@@ -526,7 +526,8 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_stays(tmp_path):
     contents.append(whole[: len(whole) // 2] + bytes([255 - whole[len(whole) // 2]]) + whole[len(whole) // 2 + 1 :])
     others = [{"weights": torch.zeros(2)}, {"dpml": 3}, {**kept, "settings": 3}, {**kept, "dpml": 2}]
     others += [{name: value for name, value in kept.items() if name != left} for left in kept]
-    others += [{**kept, "model": {}}, {**kept, "optimizer": {}}]
+    others += [{**kept, "model": {}}, {**kept, "optimizer": {}}, {**kept, "points": 3}]
+    others += [{**kept, "done": done} for done in (-1, 1.5, "2", 10**12)]
     for content in contents + others:
         if isinstance(content, bytes):
             file.write_bytes(content)
