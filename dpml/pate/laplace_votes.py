@@ -83,7 +83,9 @@ def laplace_vote_epsilon(*, scale: float) -> float:
 
     Counterexample: the loss of the first class with the printed noise, for epsilon = 1.
 
-    >>> from dpml.pate import voting
+    >>> from dpml.pate import laplace_votes, voting
+    >>> laplace_votes.laplace_vote_epsilon(scale=1.0)
+    2.0
     >>> for votes in ([[1, 1], [0, 2]], [[1, 99], [0, 100]]):
     ...     d, d_prime = voting.argmax_log_probabilities(votes, scale=1.0)[:, 0]
     ...     print(f"{d - d_prime:.5f}")

@@ -199,9 +199,10 @@ def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float
     Counterexample: a failure at 5/8 of the votes, in place of probability delta = 1e-5.
 
     >>> import math
-    >>> from dpml.pate import m_stab
+    >>> from dpml.pate import m_samp, m_stab
     >>> epsilon, delta = 2.0, 1e-5
-    >>> scaled = 1 / (16 * epsilon / (32 * math.log(1 / delta))) - 1
+    >>> parts = {"q": epsilon / (32 * math.log(1 / delta)), "n_models": 8000}
+    >>> scaled = m_samp.scaled_distance([5000, 3000], **parts)
     >>> f"{m_stab.fail_probability(scaled, epsilon=epsilon, delta=delta):.3g}"
     '3.69e-05'
     """

@@ -87,12 +87,14 @@ def laplace_student(*, queries: int, scale: float, delta: float) -> Guarantee:
 
     Counterexample: the loss of 100 labels, where sqrt(100) 0.1 = 1 is said.
 
-    >>> from dpml.pate import voting
+    >>> from dpml.pate import student, voting
     >>> d, d_prime = voting.argmax_log_probabilities(
     ...     [[1, 1], [0, 2]], scale=10.0
     ... )[:, 0]
     >>> f"{100 * (d - d_prime):.4f}"
     '10.4690'
+    >>> student.laplace_student(queries=100, scale=10.0, delta=0.0).epsilon
+    20.0
     """
     queries = arguments.integer("queries", queries, 0, _MOST_LAPLACE)
     label_epsilon = laplace_vote_epsilon(scale=scale)

@@ -100,10 +100,19 @@ class AsPrinted:
     Counterexample: three images in this noise, and one of them known.
 
     >>> import numpy as np
-    >>> from dpml.certified.stobatch import reconstruction
+    >>> from dpml.certified.stobatch import noise, reconstruction
     >>> images = np.array([[-1.0, 0.5], [1.0, -1.0], [0.25, 0.0]])
-    >>> noisy = images + np.random.default_rng(0).laplace(scale=62.0, size=2)
-    >>> found = reconstruction.from_known_image(noisy, known=images[0], index=0)
+    >>> sizes = noise.Sizes(dimension=2, beta=32, hidden=32, classes=10, m=3)
+    >>> printed = noise.AsPrinted(epsilon_1=0.1, epsilon_2=0.1)
+    >>> released = printed.release(
+    ...     images,
+    ...     np.array([0, 1, 2]),
+    ...     sizes=sizes,
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> found = reconstruction.from_known_image(
+    ...     released.x, known=images[0], index=0
+    ... )
     >>> np.round(found, 9).tolist() == images.tolist()
     True
     """

@@ -41,7 +41,8 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
 
     Counterexample: the loss of 100 answers below, at epsilon = 1: each query costs epsilon/4.
 
-    >>> from dpml.pate.sparse_vector import outcomes
+    >>> import numpy as np
+    >>> from dpml.pate.sparse_vector import broken, outcomes
     >>> ask = {
     ...     "above": [0] * 100,
     ...     "threshold": 0.0,
@@ -54,6 +55,14 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     ... )
     >>> round(d - d_prime, 9)
     25.0
+    >>> asked = {"threshold": 0.0, "epsilon": 1.0}
+    >>> rng, said = np.random.default_rng(0), broken.no_threshold_noise
+    >>> below = [
+    ...     1 - np.mean([said([x], **asked, rng=rng)[0] for _ in range(4000)])
+    ...     for x in (0.0, 1.0)
+    ... ]
+    >>> bool(abs(np.log(below[0] / below[1]) - 0.25) < 0.1)
+    True
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
     return list(_bits(values, threshold, 0.0, 4.0 / epsilon, 1, rng))
@@ -99,7 +108,8 @@ def printed_sparse(
     Counterexample: delta at epsilon = 0.1, where 1e-5 is said, for one query of answer 0 or -1.
 
     >>> import math
-    >>> from dpml.pate.sparse_vector import outcomes
+    >>> import numpy as np
+    >>> from dpml.pate.sparse_vector import broken, outcomes
     >>> b = math.sqrt(32 * math.log(1e5)) * 0.1
     >>> ask = {
     ...     "above": [1],
@@ -113,6 +123,14 @@ def printed_sparse(
     ... )
     >>> round(p - math.exp(0.1) * q, 6)
     0.127379
+    >>> asked = {"threshold": 0.0, "cutoff": 1, "epsilon": 0.1, "delta": 1e-5}
+    >>> rng, said = np.random.default_rng(0), broken.printed_sparse
+    >>> runs = [
+    ...     [said([x], **asked, rng=rng)[0] for _ in range(4000)]
+    ...     for x in (0.0, -1.0)
+    ... ]
+    >>> bool(np.mean(runs[0]) - math.exp(0.1) * np.mean(runs[1]) > 0.05)
+    True
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
     cutoff = arguments.integer("cutoff", cutoff, 1, 10**6)

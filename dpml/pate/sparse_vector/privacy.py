@@ -138,7 +138,7 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
     Counterexample: delta at epsilon = 0.1 of one query at distance 45 or 46, with the printed scale.
 
     >>> import math
-    >>> from dpml.pate.sparse_vector import outcomes
+    >>> from dpml.pate.sparse_vector import outcomes, privacy
     >>> scale, threshold = math.sqrt(32 * math.log(1e5)) * 0.1, 46.857
     >>> ask = {
     ...     "above": [1],
@@ -152,6 +152,9 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
     ... )
     >>> round(p - math.exp(0.1) * q, 4)
     0.0424
+    >>> right = {"epsilon": 0.1, "delta": 1e-5, "cutoff": 1, "queries": 1}
+    >>> round(privacy.m_svec_noise_classic(**right).scale, 1)
+    197.6
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff, delta_open=True)
     queries = arguments.integer("queries", queries, cutoff, 10**9)
