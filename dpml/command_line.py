@@ -86,8 +86,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     any_console()
     try:
-        options = _parser().parse_args(words)
-        answer = _answer(options)
+        answer = _answer(options := _options(sys.argv[1:] if words is None else words))
     except ValueError as error:
         print(f"dpml: {_in_options(str(error))}", file=sys.stderr)
         return 2
@@ -98,6 +97,23 @@ def main(words: Sequence[str] | None = None) -> int:
     for warning in () if options.json else answer["warnings"]:
         print(f"Warning: {warning}", file=sys.stderr)
     return 0
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    """The words read. An unknown option is named before one that is missing, which it may have been meant for."""
+    joined: list[str] = []
+    for word in words:
+        if joined and re.match(r"-(\d|\.|inf|nan)", word):  # argparse would take -1e-5 for an option
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    options, unknown = _parser().parse_known_args(joined)
+    if unknown:
+        raise ValueError(f"unrecognized arguments: {' '.join(unknown)}")
+    needed = ["--noise-multiplier" if options.command == "epsilon" else "--epsilon", "--steps", "--delta"]
+    if missing := [name for name in needed if getattr(options, name[2:].replace("-", "_")) is None]:
+        raise ValueError(f"the following arguments are required: {', '.join(missing)}")
+    return options
 
 
 def _parser() -> _Parser:
@@ -111,10 +127,12 @@ def _parser() -> _Parser:
         ("epsilon", "what a run costs: epsilon at this delta", "--noise-multiplier", "SIGMA", "deviation / clip norm"),
         ("noise", "the least noise that keeps to a target", "--epsilon", "EPSILON", "the target, above 0"),
     ):
-        command = commands.add_parser(name, help=told, allow_abbrev=False)
-        command.add_argument(option, type=_number, required=True, metavar=letter, help=meaning)
-        command.add_argument("--steps", type=_count, required=True, metavar="T", help="number of noisy updates")
-        command.add_argument("--delta", type=_number, required=True, metavar="DELTA", help="well below 1 / records")
+        needed = f"{option} {letter} --steps T --delta DELTA (--sampling-rate Q | --batch-size B --dataset-size N)"
+        usage = f"%(prog)s {needed}\n  [--sampling {{fixed-size,poisson}}] [--json]"
+        command = commands.add_parser(name, help=told, usage=usage, allow_abbrev=False)
+        command.add_argument(option, type=_number, metavar=letter, help=meaning)
+        command.add_argument("--steps", type=_count, metavar="T", help="number of noisy updates")
+        command.add_argument("--delta", type=_number, metavar="DELTA", help="well below 1 / records")
         command.add_argument("--sampling-rate", type=_number, metavar="Q", help="probability of a record per batch")
         command.add_argument("--batch-size", type=_count, metavar="B", help="with --dataset-size: Q = B / N")
         command.add_argument("--dataset-size", type=_count, metavar="N", help="number of records, to judge delta by")
