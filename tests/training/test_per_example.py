@@ -262,10 +262,14 @@ def whole():
     return Net(lambda net, x: net.scale * net.body(x), scale=scale, body=body)
 
 
-def spread(sparse):
+def spread():
     """The mean over tokens sends back one gradient for all of them, in memory only once."""
-    layers = {"embedding": nn.Embedding(9, 4, sparse=sparse), "inner": nn.Linear(4, 4), "last": nn.Linear(4, 3)}
+    layers = {"embedding": nn.Embedding(9, 4), "inner": nn.Linear(4, 4), "last": nn.Linear(4, 3)}
     return Net(lambda net, ids: net.last(net.inner(net.embedding(ids)).mean(1)), **layers)
+
+
+def idle():
+    return Net(lambda net, x: (net.idle(x), net.used(x))[1], used=nn.Linear(4, 3), idle=nn.Linear(4, 3))
 
 
 MODELS = {
@@ -276,99 +280,68 @@ MODELS = {
     "attention": (attention, (5, 4, 6)),
     "hooks": (hooked, (5, 4)),
     "subclasses": (lambda: nn.Sequential(Rescaled(4, 6), nn.Tanh(), Renamed(6, 3)), (5, 4)),
-    "tokens": (lambda: spread(False), None),
+    "tokens": (spread, None),
+    "a layer that no loss depends on": (idle, (5, 4)),
+    "BatchNorm, evaluated": (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)).eval(), (6, 4)),
 }
+
+
+def built(name, dtype):
+    """A model, examples and labels."""
+    build, shape = MODELS[name]
+    torch.manual_seed(5)
+    model, x = build().to(dtype), torch.randint(0, 9, (8, 5)) if shape is None else torch.randn(shape, dtype=dtype)
+    return model, x, torch.arange(len(x)) % 3
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_against_the_loop(name, dtype):
-    build, shape = MODELS[name]
-    torch.manual_seed(5)
-    model, x = build().to(dtype), torch.randint(0, 9, (8, 5)) if shape is None else torch.randn(shape, dtype=dtype)
+    model, x, y = built(name, dtype)
     before = [len(layer._forward_hooks) for layer in model.modules()]
-    agree(model, cross_entropy, x, torch.arange(len(x)) % 3)
+    found = agree(model, cross_entropy, x, y)
     assert before == [len(layer._forward_hooks) for layer in model.modules()]
+    plain = per_example_gradients(model, cross_entropy, x, y)
+    torch.testing.assert_close(plain, loop(model, cross_entropy, x, y), rtol=10 * GATE[dtype], atol=10 * GATE[dtype])
     if name == "attention":
         model.inner.in_proj_weight.requires_grad_(False)
-        agree(model, cross_entropy, x, torch.arange(len(x)) % 3)
+        agree(model, cross_entropy, x, y)
     if name == "tokens":
-        dense = PerExample(model, cross_entropy, x, torch.arange(8) % 3)
         model.embedding.sparse = True
-        assert torch.equal(dense.norms, PerExample(model, cross_entropy, x, torch.arange(8) % 3).norms)
-
-
-def test_the_plain_version_agrees():
-    x, y = torch.randn(9, 1, 14, 14, dtype=torch.float64), torch.arange(9) % 3
-    model = mixed().double()
-    found = per_example_gradients(model, cross_entropy, x, y)
-    for name, gradient in loop(model, cross_entropy, x, y).items():
-        assert torch.allclose(found[name], gradient, rtol=1e-12, atol=1e-13)
+        assert torch.equal(found.norms, PerExample(model, cross_entropy, x, y).norms)
 
 
 # ---- which parameters count ----
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_frozen_parameters_do_not_count(dtype):
-    x, y = torch.randn(9, 1, 14, 14, dtype=dtype), torch.arange(9) % 3
-    names = [name for name, _ in mixed().named_parameters()]
+def test_frozen_parameters_do_not_count_and_every_change_of_the_model_is_noticed(dtype):
+    model, x, y = built("activations in place", dtype)
+    names = [name for name, _ in model.named_parameters()]
     for kept in ("weight", "bias", "shift", "first", "10"):
-        model = mixed().to(dtype)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(kept in name)
         found = agree(model, cross_entropy, x, y)
         assert list(found.sum(found.norms)) == [name for name in names if kept in name]
-
-
-def test_thawing_a_parameter_later_is_noticed():
-    x, y = torch.randn(4, 5), torch.arange(4) % 3
-    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
-    model[0].weight.requires_grad_(False)
-    few = PerExample(model, cross_entropy, x, y)
-    model[0].weight.requires_grad_(True)
-    more = agree(model, cross_entropy, x, y)
-    assert (more.norms > few.norms).all()
-    model[1] = nn.Linear(4, 4)
+    model[10] = nn.Linear(20, 3).to(dtype)
     agree(model, cross_entropy, x, y)
-
-
-def test_a_layer_that_no_loss_depends_on_has_gradient_zero():
-    def run(net, x):
-        net.idle(x)
-        return net.used(x)
-
-    model = Net(run, used=nn.Linear(4, 3), idle=nn.Linear(4, 3))
-    found = agree(model, cross_entropy, torch.randn(5, 4), torch.arange(5) % 3)
-    assert not found.sum(torch.ones(5))["idle.weight"].any()
 
 
 # ---- empty batches ----
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.bfloat16])
-@pytest.mark.parametrize(
-    ("model", "x"),
-    [
-        (lambda: nn.Sequential(nn.Linear(4, 3)), torch.zeros(0, 4)),
-        (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3)), torch.zeros(0, 1, 4, 4)),
-        (lambda: nn.Sequential(nn.Embedding(5, 2), nn.Flatten(), nn.Linear(8, 3)), torch.zeros(0, 4, dtype=torch.long)),
-        (lambda: nn.LSTM(4, 3, batch_first=True), torch.zeros(0, 6, 4)),
-    ],
-)
-def test_an_empty_batch_gives_zeros(model, x, dtype):
-    model = model().to(dtype)
-    model[0].weight.requires_grad_(False) if isinstance(model, nn.Sequential) and len(model) > 1 else None
-    found = PerExample(model, cross_entropy, x, torch.zeros(0, dtype=torch.long))
-    assert found.norms.shape == found.losses.shape == (0,)
-    sums = found.sum(torch.zeros(0))
+@pytest.mark.parametrize("name", ["activations in place", "attention", "LSTM states 3", "tokens"])
+def test_an_empty_batch_gives_zeros(name, dtype):
+    model, x, y = built(name, dtype)
+    next(model.parameters()).requires_grad_(False)
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    assert list(sums) == list(trained)
-    for name, total in sums.items():
-        assert total.shape == trained[name].shape
-        assert total.dtype == (torch.float32 if dtype == torch.bfloat16 else dtype)
-        assert not total.any()
-    rows = per_example_gradients(model, cross_entropy, x, torch.zeros(0, dtype=torch.long))
+    found = PerExample(model, cross_entropy, x[:0], y[:0])
+    assert found.norms.shape == found.losses.shape == (0,)
+    wide = torch.float32 if dtype == torch.bfloat16 else dtype
+    zeros = {name: torch.zeros(p.shape, dtype=wide) for name, p in trained.items()}
+    torch.testing.assert_close(found.sum(torch.zeros(0)), zeros, rtol=0, atol=0)
+    rows = per_example_gradients(model, cross_entropy, x[:0], y[:0])
     assert {name: row.shape for name, row in rows.items()} == {name: (0, *p.shape) for name, p in trained.items()}
 
 
@@ -424,19 +397,6 @@ def test_dropout_draws_one_mask_for_each_example():
     assert PerExample(model, loss, x, y).norms.square().tolist() == pytest.approx([51.0] * 64, rel=1e-6)
 
 
-def test_a_loss_that_is_already_reduced_is_refused():
-    x, y = torch.randn(3, 3), torch.tensor([0, 1, 1])
-    for loss in (functional.cross_entropy, lambda out, y: functional.cross_entropy(out, y, reduction="sum")):
-        with pytest.raises(ValueError, match=r"loss_fn must return one loss per example.*\(3,\).*reduction=\"none\""):
-            PerExample(nn.Linear(3, 2), loss, x, y)
-    with pytest.raises(ValueError, match=r"loss_fn must return one loss per example"):
-        PerExample(nn.Linear(3, 2), functional.cross_entropy, x[:1], y[:1])
-    with pytest.raises(ValueError, match=r"loss_fn must return one loss per example.*got a tensor of shape \(3, 2\)"):
-        PerExample(nn.Linear(3, 2), lambda out, y: out, x, y)
-    with pytest.raises(ValueError, match=r"changes when another is|examples act on each other"):
-        PerExample(nn.Linear(3, 2), lambda out, y: functional.cross_entropy(out, y).expand(len(y)), x, y)
-
-
 def test_norms_of_the_recorded_loss_by_example():
     model = nn.Linear(3, 2).double()
     with torch.no_grad():
@@ -470,6 +430,7 @@ def test_removing_an_example_moves_the_sum_by_at_most_the_clip_norm(weigh, size)
     x, y = size * torch.randn(7, 1, 14, 14), torch.arange(7) % 3
     distance = moved(mixed(), cross_entropy, x, y, lambda norms: weigh(norms, clip_norm=0.1))
     assert distance <= 0.1 * (1 + 1e-5)
+    assert distance >= 0.1 * (1 - 1e-3) or weigh is not clip or size < 1.0  # tight as well: the bound is reached
 
 
 def linear_loss(outputs, y):
@@ -534,35 +495,23 @@ def test_rounding_alone_never_refuses(name, lower):
         self_test(layer, lambda outputs, y: loss(outputs, y) * (1.0 + 1e-6 * len(y)), x, y)
 
 
-def test_a_search_for_an_example_that_moves_the_sum_too_far():
-    """Gradient ascent on the input, for the longest step of the clipped sum: the engine's weights never give in."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
-    y = torch.tensor([0, 1])
-    x = torch.randn(2, 4)
-    worst = 0.0
-    for step in range(60):
-        x[0] = torch.randn(4) * 10.0 ** (step % 12 - 4)
-        worst = max(worst, moved(model, cross_entropy, x, y, lambda norms: clip(norms, clip_norm=0.01)))
-    assert 0.01 * (1 - 1e-3) < worst <= 0.01 * (1 + 1e-5)  # tight as well: the bound is reached
-
-
 # ---- precision ----
+
+
+def the_norm_is_that_of_what_enters_the_sum(found):
+    """To float32, not to the lower precision of a layer."""
+    for norm, alone in zip(found.norms, torch.eye(len(found.norms)), strict=True):
+        entered = sum(float(total.double().square().sum()) for total in found.sum(alone).values()) ** 0.5
+        assert float(norm) == pytest.approx(entered, rel=1e-6)
 
 
 def test_layers_in_bfloat16_have_norms_and_sums_in_float32():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.PReLU(), nn.Flatten(), nn.Linear(16, 3))
-    model = model.to(torch.bfloat16)
-    x, y = torch.randn(64, 1, 4, 4, dtype=torch.bfloat16), torch.arange(64) % 3
-    found = PerExample(model, cross_entropy, x, y)
-    assert found.norms.dtype == torch.float32
-    sums = found.sum(torch.ones(64))
-    assert all(total.dtype == torch.float32 for total in sums.values())
-    for i in range(0, 64, 9):  # the norm is that of what enters the sum, to float32, not to bfloat16
-        alone = found.sum(torch.eye(64)[i])
-        norm = sum(float(total.double().square().sum()) for total in alone.values()) ** 0.5
-        assert float(found.norms[i]) == pytest.approx(norm, rel=1e-6)
+    x = torch.randn(9, 1, 4, 4, dtype=torch.bfloat16)
+    found = PerExample(model.to(torch.bfloat16), cross_entropy, x, torch.arange(9) % 3)
+    assert {value.dtype for value in (found.norms, *found.sum(torch.ones(9)).values())} == {torch.float32}
+    the_norm_is_that_of_what_enters_the_sum(found)
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -575,11 +524,7 @@ def test_under_autocast_the_norm_is_that_of_what_enters_the_sum(inside):
     body = nn.Sequential(nn.Linear(6, 20), nn.PReLU(), nn.Linear(20, 3))
     x, y = torch.randn(10, 6), torch.arange(10) % 3
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not inside):
-        found = PerExample(Net(run, body=body), cross_entropy, x, y)
-        for i in range(10):
-            alone = found.sum(torch.eye(10)[i])
-            norm = sum(float(total.double().square().sum()) for total in alone.values()) ** 0.5
-            assert float(found.norms[i]) == pytest.approx(norm, rel=1e-6)
+        the_norm_is_that_of_what_enters_the_sum(PerExample(Net(run, body=body), cross_entropy, x, y))
 
 
 def test_products_are_exact_whatever_the_setting_and_the_setting_comes_back():
@@ -635,18 +580,6 @@ class Does(nn.Module):
 
     def forward(self, x):
         return self.does(x)
-
-
-class Counts(nn.Module):
-    """It keeps a statistic of the data in a buffer."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(4))
-
-    def forward(self, x):
-        self.mean.mul_(0.9).add_(0.1 * x.mean(0).detach())
-        return x
 
 
 class Given(nn.Module):
@@ -728,13 +661,10 @@ REFUSED = {
         (2, 4),
         "'0' .InstanceNorm1d. with track_running_stats=True",
     ),
-    "a buffer that counts": (before(Counts), (4,), "buffers.*'0.mean' changed"),
     "a mean over the batch": (between(centred), (4,), "one by one"),
     "a constant mean over the batch": (before(lambda: Does(lambda x: x - x.mean(0).detach())), (4,), REMOVED),
     "divided by the largest": (between(lambda x: x / x.detach().abs().max()), (4,), REMOVED),
-    "random, and mixing": (before(lambda: Does(lambda x: centred(x + torch.randn_like(x)))), (4,), REMOVED),
     "for two or more": (lambda: nn.Sequential(nn.Linear(4, 3), Does(lambda x: x.squeeze()[:, :3])), (4,), "fails on 1"),
-    "a mean before the first layer": (before(lambda: Does(centred)), (4,), REMOVED),
     "used in its layer and elsewhere": (
         two(lambda net, x: net.last(WEIGHTED(torch.tanh(net.first(x)), net.first.weight))),
         (4,),
@@ -817,16 +747,14 @@ def test_refused_by_name(name):
     assert hooks == [(len(layer._forward_hooks), len(layer._forward_pre_hooks)) for layer in model.modules()]
 
 
-def test_batch_norm_with_fixed_statistics_is_an_ordinary_layer():
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)).double().eval()
-    agree(model, cross_entropy, torch.randn(6, 4, dtype=torch.float64), torch.arange(6) % 3)
-    model.train()
-    with pytest.raises(ValueError, match="BatchNorm1d"):
-        PerExample(model, cross_entropy, torch.randn(6, 4, dtype=torch.float64), torch.arange(6) % 3)
-
-
 X, Y = torch.randn(4, 3), torch.tensor([0, 1, 1, 0])
+
+
+LINEAR, ONE_LOSS = nn.Linear(3, 2), r"loss_fn must return one loss per example.*\(\d,\), got "
+
+
+def summed(outputs, y):
+    return functional.cross_entropy(outputs, y, reduction="sum")
 
 
 @pytest.mark.parametrize("function", [PerExample, per_example_gradients, self_test])
@@ -834,12 +762,15 @@ X, Y = torch.randn(4, 3), torch.tensor([0, 1, 1, 0])
     ("arguments", "message"),
     [
         ((lambda x: x, cross_entropy, X, Y), "model must be a torch.nn.Module, got function"),
-        ((nn.Linear(3, 2), None, X, Y), "loss_fn must be a function"),
-        ((nn.Linear(3, 2), cross_entropy, X.numpy(), Y), "x must be a tensor .*got ndarray"),
-        ((nn.Linear(3, 2), cross_entropy, torch.tensor(1.0), Y), "x must be a tensor .*without dimensions"),
-        ((nn.Linear(3, 2), cross_entropy, X, [0, 1, 1, 0]), "y must be a tensor .*got list"),
-        ((nn.Linear(3, 2), cross_entropy, X, Y[:3]), "y must have as many rows as x, got 3 and 4"),
-        ((nn.Linear(3, 2), lambda out, y: None, X, Y), "loss_fn must return one loss per example"),
+        ((LINEAR, None, X, Y), "loss_fn must be a function"),
+        ((LINEAR, cross_entropy, X.numpy(), Y), "x must be a tensor .*got ndarray"),
+        ((LINEAR, cross_entropy, torch.tensor(1.0), Y), "x must be a tensor .*without dimensions"),
+        ((LINEAR, cross_entropy, X, [0, 1, 1, 0]), "y must be a tensor .*got list"),
+        ((LINEAR, cross_entropy, X, Y[:3]), "y must have as many rows as x, got 3 and 4"),
+        ((LINEAR, lambda outputs, y: None, X, Y), ONE_LOSS + "NoneType"),
+        ((LINEAR, lambda outputs, y: outputs, X, Y), ONE_LOSS + r"a tensor of shape \(\d, 2\)"),
+        *(((LINEAR, loss, X, Y), ONE_LOSS + '.*reduction="none"') for loss in (functional.cross_entropy, summed)),
+        ((LINEAR, functional.cross_entropy, X[:1], Y[:1]), ONE_LOSS),
     ],
 )
 def test_bad_arguments(function, arguments, message):
@@ -847,13 +778,15 @@ def test_bad_arguments(function, arguments, message):
         function(*arguments)
 
 
-def test_losses_without_gradient_and_inference_mode():
+def test_losses_without_gradient_or_of_the_batch_and_inference_mode():
     with pytest.raises(ValueError, match="losses that depend on the trained parameters"):
-        PerExample(nn.Linear(3, 2), lambda out, y: out.detach().sum(1), X, Y)
+        PerExample(LINEAR, lambda out, y: out.detach().sum(1), X, Y)
+    with pytest.raises(ValueError, match=r"changes when another is|examples act on each other"):
+        PerExample(LINEAR, lambda out, y: functional.cross_entropy(out, y).expand(len(y)), X, Y)
     with torch.inference_mode(), pytest.raises(ValueError, match="inference_mode"):
-        PerExample(nn.Linear(3, 2), cross_entropy, X, Y)
+        PerExample(LINEAR, cross_entropy, X, Y)
     with torch.no_grad():  # gradients are asked for by the call itself
-        assert (PerExample(nn.Linear(3, 2), cross_entropy, X, Y).norms > 0).all()
+        assert (PerExample(LINEAR, cross_entropy, X, Y).norms > 0).all()
 
 
 @pytest.mark.parametrize(
@@ -861,11 +794,11 @@ def test_losses_without_gradient_and_inference_mode():
 )
 def test_bad_weights(weights):
     with pytest.raises(ValueError, match=r"weights must be a real tensor of shape \(4,\) on cpu"):
-        PerExample(nn.Linear(3, 2), cross_entropy, X, Y).sum(weights)
+        PerExample(LINEAR, cross_entropy, X, Y).sum(weights)
 
 
 def test_weights_may_be_booleans_or_integers():
-    found = PerExample(nn.Linear(3, 2), cross_entropy, X, Y)
+    found = PerExample(LINEAR, cross_entropy, X, Y)
     mask = torch.tensor([True, False, True, False])
     for weights in (mask, mask.long(), mask.double()):
         assert torch.allclose(found.sum(weights)["weight"], found.sum(mask.float())["weight"])
