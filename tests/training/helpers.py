@@ -78,3 +78,8 @@ def settings(model):
     """A longer run with momentum and a trace of five points."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     return {"optimizer": optimizer, "steps": 20, "trace_every": 4, "sigma": 1.0, "test": data(seed=9)}
+
+
+def each(bad):
+    """The pairs of a table from arguments to their bad values, for parametrize."""
+    return [(name, value) for name, values in bad.items() for value in values]

@@ -8,7 +8,7 @@ from dpml.data import fashion_mnist_subset
 from dpml.pate.voting import noisy_argmax
 from dpml.training import ensemble, stacked_networks
 from dpml.training.models import to_labels, to_tensors
-from tests.training.helpers import seeded
+from tests.training.helpers import each, seeded
 
 
 def sgd(parameters):
@@ -116,72 +116,45 @@ def test_the_whole_way_on_real_images():
 
 
 X, Y = records(12)
+LABELS = Y.numpy()
+BAD = {
+    "x": [X.double(), X.numpy(), X[:0], X[:, 0, 0, 0], torch.full_like(X, torch.nan)],
+    "y": [Y[:5], Y.float(), Y + 1, Y - 1, Y.tolist()],
+    "teachers": [13, 0, 2.0, None],
+    "steps": [0],
+    "batch": [0, None],
+    "hidden": [0],
+    "classes": [1],
+    "optimizer": [0.1],
+    "generator": [0],
+}
+BAD_LABELS = [None, "a", 1, LABELS[:5], LABELS + 1, LABELS - 2, LABELS / 2, np.full(12, -1), [], [True] * 12]
+BAD_LABELS += [np.stack([LABELS, np.full(12, -1)]), np.zeros((1, 1, 12), int), np.zeros((0, 12), int)]
 
 
-@pytest.mark.parametrize(
-    ("name", "bad", "named"),
-    [
-        ("x", X.double(), "x"),
-        ("x", X.numpy(), "x"),
-        ("x", X[:0], "x"),
-        ("x", X[:, 0, 0, 0], "x"),
-        ("x", torch.full_like(X, torch.nan), "x"),
-        ("y", Y[:5], "y"),
-        ("y", Y.float(), "y"),
-        ("y", Y + 1, "y"),
-        ("y", Y - 1, "y"),
-        ("y", Y.tolist(), "y"),
-        ("teachers", 13, "teachers"),
-        ("teachers", 0, "teachers"),
-        ("teachers", 2.0, "teachers"),
-        ("steps", 0, "steps"),
-        ("batch", 0, "batch"),
-        ("batch", None, "batch"),
-        ("hidden", 0, "hidden"),
-        ("classes", 1, "classes"),
-        ("optimizer", 0.1, "optimizer"),
-        ("generator", 0, "generator"),
-    ],
-)
-def test_bad_teachers_are_refused(name, bad, named):
+@pytest.mark.parametrize(("name", "bad"), each(BAD))
+def test_bad_teachers_are_refused(name, bad):
     good = {"x": X, "y": Y, "teachers": 2, "generator": seeded(0), **TRAINING}
-    with pytest.raises(ValueError, match=rf"^{named} must .*, got "):
+    with pytest.raises(ValueError, match=rf"^{name} must .*, got "):
         ensemble.train_teachers(**{**good, name: bad})
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        None,
-        "a",
-        1,
-        Y[:5].numpy(),
-        Y.numpy() + 1,
-        Y.numpy() - 2,
-        Y.numpy() / 2,
-        np.full(12, -1),
-        [],
-        np.stack([Y.numpy(), np.full(12, -1)]),
-        np.zeros((1, 1, 12), int),
-        np.zeros((0, 12), int),
-        [True] * 12,
-    ],
-)
+@pytest.mark.parametrize("bad", BAD_LABELS)
 def test_bad_labels_are_refused(bad):
     with pytest.raises(ValueError, match=r"^labels must be integers in \[-1, 2\], .*, got "):
         ensemble.train_students(X, labels=bad, generator=seeded(0), **TRAINING)
 
 
-@pytest.mark.parametrize(("n", "count"), [(0, 1), (2.0, 1), (3, 4), (3, 0), (3, None)])
-def test_bad_shards_are_refused(n, count):
-    with pytest.raises(ValueError, match=r"^(n|teachers) must be an integer .*, got "):
-        ensemble.disjoint_shards(n, teachers=count, generator=seeded(0))
+@pytest.mark.parametrize("n", [0, 2.0])
+def test_bad_shards_are_refused(n):
+    with pytest.raises(ValueError, match=r"^n must be an integer .*, got "):
+        ensemble.disjoint_shards(n, teachers=1, generator=seeded(0))
 
 
 def test_networks_of_another_kind_are_refused():
     with pytest.raises(ValueError, match=r"^stacked must be a Stack, .* got Linear"):
         ensemble.vote_counts(torch.nn.Linear(2, 2), x=X)
-    student = ensemble.train_students(X, labels=Y.numpy(), generator=seeded(0), **{**TRAINING, "steps": 1})
+    student = ensemble.train_students(X, labels=LABELS, generator=seeded(0), **{**TRAINING, "steps": 1})
     with pytest.raises(ValueError, match=r"^y must .*, got "):
         ensemble.accuracy(student, x=X, y=Y[:3])
     with pytest.raises(ValueError, match=r"^x must .*, got "):

@@ -11,7 +11,7 @@ from dpml.training import dp_sgd, dp_sgd_automatic, loop, models, sgd, stacked, 
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
 from tests.training.helpers import cross_entropy as loss_fn
-from tests.training.helpers import flat, seeded
+from tests.training.helpers import each, flat, seeded
 
 SIZES = {"features": 7, "hidden": 5, "classes": 3}
 
@@ -33,19 +33,26 @@ def plain(rate):
     return lambda parameters: torch.optim.SGD(parameters, lr=rate)
 
 
+RUN = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "steps": 8, "optimizer": momentum, "delta": 1e-3}
+
+
 def trained(several, x, y, **changes):
     """A stacked run with good arguments; `changes` replace some."""
     start = several if isinstance(several, stacked_networks.Stack) else stacked_networks.stack(several)
-    good = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "steps": 8, "optimizer": momentum, "delta": 1e-3}
-    good["generators"] = [seeded(k) for k in range(len(start.parameters))]
-    return stacked.train(start, loss_fn, x, y, **{**good, **changes})
+    generators = [seeded(k) for k in range(len(start.parameters))]
+    return stacked.train(start, loss_fn, x, y, **{**RUN, "generators": generators, **changes})
 
 
 def alone(k, model, x, y, **changes):
     """The same run of model k by itself."""
-    good = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "steps": 8, "optimizer": momentum, "delta": 1e-3}
-    given = {**good, "generator": seeded(k), "trace_every": 1, **changes}
+    given = {**RUN, "generator": seeded(k), "trace_every": 1, **changes}
     return loop.train(model, loss_fn, x, y, **{**given, "optimizer": given["optimizer"](list(model.parameters()))})
+
+
+def check_each(run, several, tolerance=1e-12):
+    """The stacked networks are these, which were trained one by one."""
+    for row, model in zip(run.stack.parameters, several, strict=True):
+        torch.testing.assert_close(row, flat(model), rtol=tolerance, atol=10 * tolerance)
 
 
 # ---- norms and sums ----
@@ -57,18 +64,13 @@ def alone(k, model, x, y, **changes):
 def test_norms_losses_and_sums_are_those_of_each_model(dtype, tolerance, common, deep):
     several = networks(4, dtype)
     if deep:
-        several = [
-            torch.nn.Sequential(
-                *m[:3], torch.nn.Linear(5, 4).to(dtype), torch.nn.ReLU(), torch.nn.Linear(4, 3).to(dtype)
-            )
-            for m in several
-        ]
+        more = torch.nn.Linear(5, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)
+        several = [torch.nn.Sequential(*model[:3], *more).to(dtype) for model in several]
     x = torch.randn(4, 9, 7, generator=seeded(3), dtype=dtype)
     y = torch.randint(3, (4, 9), generator=seeded(4))
     weights = torch.rand(4, 9, generator=seeded(5), dtype=dtype)
-    both = stacked_networks.StackedPerExample(
-        stacked_networks.stack(several), loss_fn, x[0] if common else x, y[0] if common else y
-    )
+    stack = stacked_networks.stack(several)
+    both = stacked_networks.StackedPerExample(stack, loss_fn, *((x[0], y[0]) if common else (x, y)))
     sums = both.sum(weights)
     for k, model in enumerate(several):
         batch = (x[0], y[0]) if common else (x[k], y[k])
@@ -79,29 +81,12 @@ def test_norms_losses_and_sums_are_those_of_each_model(dtype, tolerance, common,
         torch.testing.assert_close(sums[k], expected, rtol=tolerance, atol=tolerance * float(expected.norm()))
 
 
-def test_norms_by_the_definition():
-    """Against one backward pass for each example, without any engine of the package."""
-    (model,) = networks(1)
-    x, y = records(6)
-    expected = []
-    for i in range(6):
-        model.zero_grad()
-        F.cross_entropy(model(x[i : i + 1]), y[i : i + 1]).backward()
-        expected.append(math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters())))
-    norms = stacked_networks.StackedPerExample(stacked_networks.stack([model]), loss_fn, x, y).norms
-    np.testing.assert_allclose(norms[0].numpy(), expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("shape", [(2, 0, 7), (0, 7)])
 def test_an_empty_batch_has_sum_zero(shape):
-    both = stacked_networks.StackedPerExample(
-        stacked_networks.stack(networks(2)),
-        loss_fn,
-        torch.zeros(shape, dtype=torch.float64),
-        torch.zeros(shape[:-1], dtype=torch.int64),
-    )
+    x, y = torch.zeros(shape, dtype=torch.float64), torch.zeros(shape[:-1], dtype=torch.int64)
+    both = stacked_networks.StackedPerExample(stacked_networks.stack(networks(2)), loss_fn, x, y)
     assert both.norms.shape == (2, 0)
-    assert torch.equal(both.sum(torch.ones(2, 0, dtype=torch.float64)), torch.zeros(2, 7 * 5 + 5 + 15 + 3).double())
+    assert torch.equal(both.sum(both.norms), torch.zeros(2, 7 * 5 + 5 + 15 + 3).double())
 
 
 # ---- whole runs ----
@@ -114,19 +99,23 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
-@pytest.mark.parametrize("sampling", [Poisson(q=0.2), Poisson(q=0.02), FixedSize(m=6), FullBatch()])
-@pytest.mark.parametrize("mechanisms", SETTINGS.values(), ids=SETTINGS)
-def test_runs_are_those_one_by_one(mechanisms, sampling, dtype, tolerance):
+SAMPLERS = (Poisson(q=0.2), Poisson(q=0.02), FixedSize(m=6), FullBatch())
+RUNS = [(kind, sampling, torch.float64, 1e-12) for kind in SETTINGS for sampling in SAMPLERS]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampling", "dtype", "tolerance"), [*RUNS, ("mixed", SAMPLERS[0], torch.float32, 1e-6)]
+)
+def test_runs_are_those_one_by_one(kind, sampling, dtype, tolerance):
     x, y = records(40, dtype)
     several = networks(3, dtype)
-    run = trained(several, x, y, mechanism=mechanisms, sampling=sampling)
+    run = trained(several, x, y, mechanism=SETTINGS[kind], sampling=sampling)
     for k, model in enumerate(several):
-        single = alone(k, model, x, y, mechanism=mechanisms[k], sampling=sampling)
-        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=tolerance, atol=10 * tolerance)
+        single = alone(k, model, x, y, mechanism=SETTINGS[kind][k], sampling=sampling)
         assert run.guarantees[k] == single.guarantee
         np.testing.assert_allclose(run.losses[:, k].numpy(), single.trace.loss, rtol=10 * tolerance)
         np.testing.assert_allclose(run.clipped[:, k].numpy(), single.trace.clipped, rtol=10 * tolerance, atol=1e-7)
+    check_each(run, several, tolerance)
 
 
 def test_one_mechanism_for_all_and_another_optimizer():
@@ -135,7 +124,7 @@ def test_one_mechanism_for_all_and_another_optimizer():
     run = trained(several, x, y, **given)
     for k, model in enumerate(several):
         alone(k, model, x, y, **given)
-        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
+    check_each(run, several)
 
 
 def test_shards_own_labels_and_own_samplers():
@@ -146,7 +135,7 @@ def test_shards_own_labels_and_own_samplers():
     run = trained(several, x, own, sampling=samplers, shards=shards)
     for k, (model, shard) in enumerate(zip(several, shards, strict=True)):
         alone(k, model, x[shard], own[k, shard], sampling=samplers[k])
-        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
+    check_each(run, several)
 
 
 @pytest.mark.parametrize("use_shards", [False, True])
@@ -154,24 +143,21 @@ def test_common_batches_by_a_loop_over_models_and_steps(use_shards):
     x, y = records(30)
     shards = [torch.arange(0, 10), torch.arange(20, 30)] if use_shards else None
     several = networks(2)
-    mechanisms = [dp_sgd(sigma=0.0, clip_norm=clip) for clip in (0.4, 0.9)]
+    clips = (0.4, 0.9)
+    mechanisms = [dp_sgd(sigma=0.0, clip_norm=clip) for clip in clips]
     given = {"sampling": Poisson(q=0.3), "optimizer": plain(0.5), "shards": shards, "common": seeded(9), "steps": 5}
     run = trained(several, x, torch.stack([y, 2 - y]), mechanism=mechanisms, **given)
     drawn = seeded(9)
     for _ in range(5):
         places = Poisson(q=0.3).draw(10 if use_shards else 30, generator=drawn)
-        for k, (model, labels) in enumerate(zip(several, (y, 2 - y), strict=True)):
+        for k, (model, labels, clip) in enumerate(zip(several, (y, 2 - y), clips, strict=True)):
             index = places if shards is None else shards[k][places]
-            if len(index) == 0:
-                continue
             single = PerExample(model, loss_fn, x[index], labels[index])
-            clip = [0.4, 0.9][k]
             sums = single.sum((clip / single.norms).clamp(max=1.0))
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     parameter -= 0.5 * sums[name] / (3.0 if use_shards else 9.0)
-    for k, model in enumerate(several):
-        torch.testing.assert_close(run.stack.parameters[k], flat(model), rtol=1e-12, atol=1e-12)
+    check_each(run, several)
     assert all(g.epsilon == math.inf for g in run.guarantees)
 
 
@@ -222,76 +208,52 @@ def test_stack_unstack_predict():
 
 # ---- refusals ----
 
-GOOD = {
-    "stacked": lambda: stacked_networks.stack(networks(2)),
-    "loss_fn": lambda: loss_fn,
-    "x": lambda: records(10)[0],
-    "y": lambda: records(10)[1],
-    "sampling": lambda: Poisson(q=0.5),
-    "mechanism": lambda: dp_sgd(sigma=1.0, clip_norm=1.0),
-    "steps": lambda: 2,
-    "optimizer": lambda: momentum,
-    "delta": lambda: 1e-3,
-    "generators": lambda: [seeded(0), seeded(1)],
-}
-SAME = seeded(0)
+X, Y = records(10)
+SAME, THREE = seeded(0), torch.arange(3)
+OTHERS = lambda p: torch.optim.SGD([torch.zeros(1)], lr=0.1)  # noqa: E731
 
 
-@pytest.mark.parametrize(
-    ("name", "bad"),
-    [
-        ("stacked", networks(1)[0]),
-        ("loss_fn", None),
-        ("loss_fn", F.cross_entropy),
-        ("loss_fn", lambda outputs: outputs),
-        ("x", records(10)[0].float()),
-        ("x", records(10)[0][:, :5]),
-        ("x", records(10)[0].numpy()),
-        ("x", torch.full((10, 7), math.nan, dtype=torch.float64)),
-        ("y", records(9)[1]),
-        ("y", records(10)[1].tolist()),
-        ("y", torch.zeros(3, 10, dtype=torch.int64)),
-        ("y", torch.full((10,), 3)),
-        ("y", torch.full((10,), -1)),
-        ("sampling", torch.utils.data.DataLoader(list(range(10)), shuffle=True)),
-        ("sampling", 0.5),
-        ("sampling", [Poisson(q=0.5)]),
-        ("sampling", [Poisson(q=0.5), 0.5]),
-        ("sampling", FixedSize(m=11)),
-        ("mechanism", dp_sgd),
-        ("mechanism", tsgd(sigma=1.0, clip_norm=1.0, trim=1)),
-        ("mechanism", [sgd()]),
-        ("mechanism", [sgd(), "sgd"]),
-        ("steps", 0),
-        ("steps", 2.0),
-        ("optimizer", torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)),
-        ("optimizer", lambda p: p),
-        ("optimizer", lambda p: torch.optim.SGD([torch.zeros(1)], lr=0.1)),
-        ("optimizer", torch.optim.LBFGS),
-        ("delta", 1.1),
-        ("delta", None),
-        ("generators", [seeded(0)]),
-        ("generators", [0, 1]),
-        ("generators", [SAME, SAME]),
-        ("generators", SAME),
-        ("shards", [torch.arange(3)]),
-        ("shards", [torch.arange(3), torch.arange(0)]),
-        ("shards", [torch.arange(3), torch.arange(8, 11)]),
-        ("shards", [torch.arange(3), torch.tensor([-1])]),
-        ("shards", [torch.arange(3), torch.tensor([1, 1])]),
-        ("shards", [torch.arange(3), [1, 2]]),
-        ("common", 0),
+def refused(message, **changes):
+    """A run of two networks with these changes is refused before anything is drawn."""
+    good = {"stacked": stacked_networks.stack(networks(2)), "loss_fn": loss_fn, "x": X, "y": Y, **RUN}
+    good |= {"sampling": Poisson(q=0.5), "generators": [seeded(0), seeded(1)]}
+    before = [generator.get_state() for generator in good["generators"]]
+    with pytest.raises(ValueError, match=message):
+        stacked.train(**good | changes)
+    assert all(torch.equal(g.get_state(), state) for g, state in zip(good["generators"], before, strict=True))
+
+
+BAD = {
+    "stacked": [networks(1)[0]],
+    "loss_fn": [F.cross_entropy],
+    "x": [X.float(), X[:, :5], X.numpy(), torch.full_like(X, math.nan)],
+    "y": [Y[:9], Y.tolist(), Y.expand(3, 10)],
+    "x and y": [{"loss_fn": None}, {"loss_fn": lambda outputs: outputs}, {"y": Y + 3}, {"y": Y - 3}],
+    "sampling": [
+        torch.utils.data.DataLoader(list(range(10)), shuffle=True),
+        0.5,
+        [Poisson(q=0.5)],
+        [Poisson(q=0.5), 0],
     ],
-)
+    "n": [{"sampling": FixedSize(m=11)}],
+    "mechanism": [dp_sgd, tsgd(sigma=1.0, clip_norm=1.0, trim=1), [sgd()], [sgd(), "sgd"]],
+    "steps": [0, 2.0],
+    "optimizer": [
+        torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1),
+        torch.optim.LBFGS,
+        lambda p: p,
+        OTHERS,
+    ],
+    "delta": [1.1, None],
+    "generator": [{"common": 0}, {"generators": [0, 1]}],
+    "generators": [[seeded(0)], [SAME, SAME], SAME],
+    "shards": [[THREE], *([THREE, bad] for bad in ([1, 2], THREE[:0], THREE + 8, torch.tensor([-1]), THREE // 2))],
+}
+
+
+@pytest.mark.parametrize(("name", "bad"), each(BAD))
 def test_bad_input_is_refused_before_anything_is_drawn(name, bad):
-    good = {key: make() for key, make in GOOD.items()}
-    before = [g.get_state() for g in good["generators"]]
-    names = "n" if isinstance(bad, FixedSize) else f"(x and y|{name})" if name in ("y", "loss_fn") else name
-    if name == "common" or (name == "generators" and isinstance(bad, list) and isinstance(bad[0], int)):
-        names = "generator"
-    with pytest.raises(ValueError, match=rf"^{names} must .*, got "):
-        stacked.train(**{**good, name: bad})
-    assert all(torch.equal(g.get_state(), b) for g, b in zip(good["generators"], before, strict=True))
+    refused(rf"^{name} must .*, got ", **(bad if isinstance(bad, dict) else {name: bad}))
 
 
 @pytest.mark.parametrize(
@@ -305,15 +267,17 @@ def test_bad_input_is_refused_before_anything_is_drawn(name, bad):
 )
 def test_a_loss_that_looks_at_the_other_examples_is_refused(weigh):
     x, y = records(100)
-    given = {key: make() for key, make in GOOD.items()} | {"x": x, "y": torch.stack([y, y.flip(0)])}
-    with pytest.raises(ValueError, match=r"^model must treat examples one by one"):
-        stacked.train(**{**given, "loss_fn": lambda outputs, labels: weigh(loss_fn(outputs, labels), labels)})
+    loss = lambda outputs, labels: weigh(loss_fn(outputs, labels), labels)  # noqa: E731
+    refused(r"^model must treat examples one by one", x=x, y=torch.stack([y, y.flip(0)]), loss_fn=loss)
 
 
 def test_common_batches_need_equal_shards():
-    good = {key: make() for key, make in GOOD.items()}
-    with pytest.raises(ValueError, match=r"^shards must be equally long for common batches, got 3 to 4 records"):
-        stacked.train(**good, shards=[torch.arange(3), torch.arange(4)], common=seeded(5))
+    words = r"^shards must be equally long for common batches, got 3 to 4 records"
+    refused(words, shards=[THREE, torch.arange(4)], common=seeded(5))
+
+
+def of(*layers):
+    return [torch.nn.Sequential(*layers)]
 
 
 @pytest.mark.parametrize(
@@ -322,10 +286,10 @@ def test_common_batches_need_equal_shards():
         [],
         networks(1)[0],
         [torch.nn.Linear(7, 3)],
-        [torch.nn.Sequential(torch.nn.Linear(7, 3, bias=False))],
-        [torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))],
-        [torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.ReLU())],
-        [torch.nn.Sequential()],
+        of(torch.nn.Linear(7, 3, bias=False)),
+        of(torch.nn.Linear(7, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)),
+        of(torch.nn.Linear(7, 5), torch.nn.ReLU()),
+        of(),
         [models.tutorial_cnn(generator=seeded(0))],
         [*networks(1), *networks(1, hidden=6)],
         [*networks(1), *networks(1, torch.float32)],

@@ -14,51 +14,49 @@ from dpml.training.mechanism import Batch
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, Poisson, micro_batches
 from dpml.training.trimming import kept, next_trim, upside_down_trim
-from tests.training.helpers import cross_entropy, data, flat, gradients, network, seeded, train
+from tests.training.helpers import cross_entropy, data, each, flat, gradients, network, seeded, train
 
 PTR = {"sigma": 1.1, "clip_norm": 1.0, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
 DOUBLE = {"dtype": torch.float64}
 
 
 class Norms:
-    """A batch of which only the norms are known; its sum is the weights themselves, and noise is left out."""
+    """A batch of which only the norms are known; its sum is the weights themselves."""
 
     def __init__(self, norms, ids=None):
         self.norms, self.ids = norms, torch.arange(len(norms), device=norms.device) if ids is None else ids
 
     def sum(self, weights):
         self.weights = weights
-        return torch.zeros(0, device=self.norms.device)
+        return weights
+
+
+def without_noise(mechanism, batch, *, state, generator):
+    """What a step releases before its noise, and the deviation of that."""
+    deviations = []
+    with pytest.MonkeyPatch.context() as patch:
+        noisy = "dpml.training.mechanism._noisy"
+        patch.setattr(noisy, lambda total, noise, generator: (deviations.append(noise), total)[1])
+        return mechanism.release(batch, state=state, generator=generator), deviations[0]
 
 
 def decided(mechanism, norms, *, state, ids=None, generator=None):
     """Weights, deviation of the noise, state and log of one step."""
-    batch, deviations = Norms(norms, ids), []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpml.training.mechanism._noisy", lambda total, noise, generator: deviations.append(noise))
-        found = mechanism.release(batch, state=state, generator=generator)
-    return batch.weights, deviations[0], found.state, found.log
+    batch = Norms(norms, ids)
+    found, deviation = without_noise(mechanism, batch, state=state, generator=generator)
+    return batch.weights, deviation, found.state, found.log
 
 
-def states(mechanism, most, trim=None):
+def states(mechanism, most):
     """The state before the first step where the expected batch size is `most`."""
-    state = mechanism.start(Poisson(q=1.0), most)
-    return state if trim is None else {**state, "trim": trim}
+    return mechanism.start(Poisson(q=1.0), most)
 
 
 def released(model, x, y, mechanism, *, ids, size=None, most=40):
     """The sum of one batch without noise and its deviation, as the trainer forms it."""
     chunks = (PerExample(model, cross_entropy, x[i], y[i]) for i in micro_batches(ids, size=size or max(1, len(ids))))
-    batch, deviations = Batch(chunks, ids=ids, parameters=dict(model.named_parameters())), []
-
-    def without(total, noise, generator):
-        deviations.append(noise)
-        return total
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpml.training.mechanism._noisy", without)
-        found = mechanism.release(batch, state=states(mechanism, most), generator=seeded(1))
-    return found, float(deviations[0])
+    batch = Batch(chunks, ids=ids, parameters=dict(model.named_parameters()))
+    return without_noise(mechanism, batch, state=states(mechanism, most), generator=seeded(1))
 
 
 # ---- the sum ----
@@ -132,14 +130,6 @@ def test_kept_against_sorting_pairs_and_against_numpy():
                 assert kept(torch.tensor(norms), trim=given, ids=torch.tensor(ids)).tolist() == expected
 
 
-def test_ties_do_not_depend_on_the_order_in_the_batch():
-    norms, ids = torch.tensor([1.0, 1.0, 1.0, 0.5]), torch.tensor([7, 3, 9, 8])
-    for order in itertools.permutations(range(4)):
-        index = torch.tensor(order)
-        stay = kept(norms[index], trim=2, ids=ids[index])
-        assert set(ids[index][stay].tolist()) == {8, 3}
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_low_precision_undefined_and_no_norms(dtype):
     norms = torch.tensor([3.0, 1.0, 2.0, 3.0]).to(dtype)
@@ -150,26 +140,17 @@ def test_low_precision_undefined_and_no_norms(dtype):
 
 
 IDS = torch.arange(3)
+NOT_KEPT = {
+    "norms must be a floating tensor with one dimension": [[1.0] * 3, torch.ones(3, 1), IDS],
+    "trim must be an integer >= 0": [-1, 1.0, torch.tensor(1.0)],
+    r"ids must be an integer tensor of shape \(3,\)": [IDS[:2], IDS.float(), IDS[:, None], None],
+}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"norms": [1.0] * 3}, "norms must be a floating tensor with one dimension"),
-        ({"norms": torch.ones(3, 1)}, r"norms must be a floating tensor .* got a tensor of shape \(3, 1\)"),
-        ({"norms": IDS}, "norms must be a floating tensor"),
-        ({"trim": -1}, "trim must be an integer >= 0, got -1"),
-        ({"trim": 1.0}, "trim must be an integer >= 0"),
-        ({"trim": torch.tensor(1.0)}, "trim must be an integer >= 0 or"),
-        ({"ids": IDS[:2]}, r"ids must be an integer tensor of shape \(3,\)"),
-        ({"ids": IDS.float()}, r"ids must be an integer tensor of shape \(3,\)"),
-        ({"ids": IDS[:, None]}, r"ids must be an integer tensor of shape \(3,\)"),
-        ({"ids": None}, r"ids must be an integer tensor of shape \(3,\)"),
-    ],
-)
-def test_bad_input_is_refused(change, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        kept(**{"norms": torch.ones(3), "trim": 1, "ids": IDS, **change})
+@pytest.mark.parametrize(("message", "bad"), each(NOT_KEPT))
+def test_bad_input_is_refused(message, bad):
+    with pytest.raises(ValueError, match=f"^{message}.*, got "):
+        kept(**{"norms": torch.ones(3), "trim": 1, "ids": IDS, message.split()[0]: bad})
 
 
 # ---- the test ----
@@ -289,31 +270,22 @@ def trained(kind="tsgd_ptr", *, settings=(), seed=0, steps=12, corrupt=None, x=N
     return train(model, some_x if x is None else x, y, mechanism=KINDS[kind](**dict(settings)), **given)
 
 
-def test_a_run_continues_to_the_same_bits(tmp_path):
-    straight = trained()
+def clipped(trim, *, passed, change, most):
+    """A rule that returns numbers of NumPy: they are kept as int, which a checkpoint can hold."""
+    return np.clip(trim + (-change if passed else change), 0, most)
+
+
+@pytest.mark.parametrize("settings", [{}, {"rule": clipped}])
+def test_a_run_continues_to_the_same_bits(tmp_path, settings):
+    straight = trained(settings=settings)
     assert list(straight.trace.steps) == [4, 8, 12]
     assert set(straight.trace.other) == {"passed", "trim", "trimmed", "margin"}
-    trained(steps=8, checkpoint=tmp_path / "run.pt")
-    after = trained(seed=99, checkpoint=tmp_path / "run.pt")
+    trained(steps=8, settings=settings, checkpoint=tmp_path / "run.pt")
+    after = trained(seed=99, settings=settings, checkpoint=tmp_path / "run.pt")
     assert torch.equal(flat(straight.model), flat(after.model)) and after.guarantee == straight.guarantee
     assert list(after.trace.other["trim"]) == list(straight.trace.other["trim"])
     with pytest.raises(ValueError, match=r"^checkpoint "):
-        trained(checkpoint=tmp_path / "run.pt", settings={"tau": 0.6})
-
-
-def test_a_rule_of_numpy_numbers_continues_too(tmp_path):
-    """What it returns is kept as int, which a checkpoint can hold."""
-
-    def mine(trim, *, passed, change, most):
-        return np.clip(trim + (-change if passed else change), 0, most)
-
-    settings = {"rule": mine}
-    straight = trained(settings=settings)
-    trained(steps=8, settings=settings, checkpoint=tmp_path / "run.pt")
-    after = trained(settings=settings, checkpoint=tmp_path / "run.pt")
-    assert torch.equal(flat(straight.model), flat(after.model))
-    with pytest.raises(ValueError, match=r"^rule must return a whole number"):
-        trained(settings={"rule": lambda trim, **_: trim + 0.5})
+        trained(checkpoint=tmp_path / "run.pt", settings={**settings, "tau": 0.6})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -335,30 +307,33 @@ def test_empty_batches_count_and_get_noise():
     assert ((flat(run.model) - flat(network(**DOUBLE))).abs() > 0).all()
 
 
-def test_what_is_refused():
-    for kind, changes, message in (
-        ("tsgd_ptr", {"sampling": FixedSize(m=5)}, r"^sampling must be Poisson"),
-        ("tsgd_ptr", {"settings": {"tau": 1.0}}, r"^tau must be in \(0, 1\), got 1.0: it is in units of the clip norm"),
-        ("tsgd_ptr", {"settings": {"tau": 0.0}}, r"^tau must"),
-        ("tsgd_ptr", {"settings": {"delta0": 0.5}}, r"^delta0 must be in \(0, 0.5\), got 0.5: it is the probability"),
-        ("tsgd_ptr", {"settings": {"delta0": math.nan}}, r"^delta0 must"),
-        ("tsgd_ptr", {"settings": {"scale": 0.0}}, r"^scale must"),
-        (
-            "tsgd_ptr",
-            {"settings": {"trim": 21}},
-            r"^trim must be an integer in \[0, 20\], got 21: it must be fixed before",
-        ),
-        ("tsgd_ptr", {"settings": {"trim": -1}}, r"^trim must"),
-        ("tsgd_ptr", {"settings": {"trim": 2.0}}, r"^trim must"),
-        ("tsgd_ptr", {"settings": {"change": -1}}, r"^change must"),
-        ("tsgd_ptr", {"settings": {"sigma": 0.0}}, r"^sigma must"),
-        ("tsgd_ptr", {"settings": {"clip_norm": math.inf}}, r"^clip_norm must"),
-        ("tsgd", {"settings": {"trim": 30}}, r"^trim must be an integer in \[0, 20\]"),
-        ("tsgd", {"settings": {"sigma": -1.0}}, r"^sigma must"),
-        ("tsgd", {"settings": {"clip_norm": 0.0}}, r"^clip_norm must"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            trained(kind, **changes)
+BEFORE = r"trim must be an integer in \[0, 20\], got 21: it must be fixed before"
+BAD = {"sigma must": [-1.0], "clip_norm must": [0.0, math.inf], BEFORE: [21], "trim must": [-1, 2.0]}
+BAD_PTR = {
+    "sigma must": [0.0],
+    r"tau must be in \(0, 1\), got 1.0: it is in units of the clip norm": [1.0],
+    r"delta0 must be in \(0, 0.5\), got 0.5: it is the probability": [0.5],
+    "tau must": [0.0],
+    "delta0 must": [math.nan],
+    "scale must": [0.0],
+    "change must": [-1],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "bad"),
+    [("tsgd", *row) for row in each(BAD)] + [("tsgd_ptr", *row) for row in each(BAD | BAD_PTR)],
+)
+def test_bad_settings_are_refused(kind, message, bad):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        trained(kind, settings={message.split()[0]: bad})
+
+
+def test_other_samplers_and_rules_are_refused():
+    with pytest.raises(ValueError, match=r"^sampling must be Poisson"):
+        trained(sampling=FixedSize(m=5))
+    with pytest.raises(ValueError, match=r"^rule must return a whole number"):
+        trained(settings={"rule": lambda trim, **_: trim + 0.5})
 
 
 def test_what_the_paper_would_claim():
