@@ -23,10 +23,7 @@ NOT_FINITE = [math.nan, math.inf, -math.inf, np.nan, 10**400]
         (lambda: arguments.real("epsilon", -1, 0), "epsilon must be in [0, inf), got -1"),
         (lambda: arguments.real("delta", 1, 0, 1, high_open=True), "delta must be in [0, 1), got 1"),
         (lambda: arguments.real("x", np.array([1.0, 2.0])), "x must be in (-inf, inf), got an array of shape (2,)"),
-        (
-            lambda: arguments.real("q", "0.01"),
-            "q must be in (-inf, inf), got '0.01', a str, not an int or float",
-        ),
+        (lambda: arguments.real("q", "0.01"), "q must be in (-inf, inf), got '0.01', a str, not an int or float"),
         (lambda: arguments.real("x", np.float64(3), high=2), "x must be in (-inf, 2], got 3.0"),
         (lambda: arguments.integer("k", 2.5, 1), "k must be an integer >= 1, got 2.5"),
         (lambda: arguments.integer("m", 7, 1, 5), "m must be an integer in [1, 5], got 7"),
@@ -58,30 +55,11 @@ def test_messages(call, message):
         call()
 
 
-@pytest.mark.parametrize("value", NOT_NUMBERS + NOT_FINITE, ids=repr)
-def test_real_refuses(value):
-    with pytest.raises(ValueError, match=r"^x must be in"):
-        arguments.real("x", value)
-
-
 WIDEST = np.finfo(np.longdouble).max
 TOO_WIDE = [WIDEST] if np.finfo(np.float64).max < WIDEST else []  # refused as infinite, without a warning
 MASKED = np.ma.masked_array([0.0, 1.0], mask=[True, False])  # NumPy would use what stands behind the mask
 MASKED_ONES = [MASKED, [MASKED, MASKED], (MASKED,)]
-NOT_ARRAYS = [
-    None,
-    "a",
-    True,
-    [True, 0.5],
-    [[0.5, np.True_]],
-    ["1"],
-    [[1], [1, 2]],
-    [None],
-    1j,
-    [10**400],
-    {1: 2},
-    [b"1"],
-]
+NOT_ARRAYS = [None, "a", True, [True, 0.5], [[0.5, np.True_]], ["1"], [[1], [1, 2]], [None], 1j, [10**400], {1: 2}]
 REFUSED = [
     (arguments.real, "x must be in", [*NOT_NUMBERS, *NOT_FINITE, *TOO_WIDE]),
     (arguments.integer, "x must be an integer", [*NOT_NUMBERS, *NOT_FINITE[:-1], 2.0, np.float64(2), Fraction(2)]),

@@ -59,7 +59,7 @@ def test_log_sub_exp():
 
 
 def test_log1p_scaled_expm1():
-    for size in spread(-15, 4, 300):
+    for size in spread(-15, 4, 120):
         for q in (*spread(-290, 0, 2), float(RNG.random()), 1 - 1e-16, 0.5):
             for x in (size, -size):
                 truth = mp.log1p(mp.mpf(q) * mp.expm1(mp.mpf(x)))
@@ -132,10 +132,9 @@ def test_crossing_ends_and_refusals():
     with pytest.raises(ValueError, match=r"^excess must return numbers, got nan"):
         numerics.crossing(lambda x: math.nan if x < 0.5 else -1.0, low=0.0, high=1.0)
     for wrong in ("a", "0.5", None, True, 1j, [0.5]):
-        with pytest.raises(ValueError, match=r"^excess must return numbers, got "):
-            numerics.crossing(lambda x, wrong=wrong: wrong, low=0.0, high=1.0)
-        with pytest.raises(ValueError, match=r"^excess must return numbers, got "):
-            numerics.crossing(lambda x, wrong=wrong: wrong if 0.1 < x < 0.9 else 0.5 - x, low=0.0, high=1.0)
+        for few in (lambda x: True, lambda x: 0.1 < x < 0.9):
+            with pytest.raises(ValueError, match=r"^excess must return numbers, got "):
+                numerics.crossing(lambda x, w=wrong, few=few: w if few(x) else 0.5 - x, low=0.0, high=1.0)
     with pytest.raises(ValueError, match=r"^excess must be a function"):
         numerics.crossing(3, low=0.0, high=1.0)
     with pytest.raises(ValueError, match=r"^high must be"):

@@ -1,5 +1,6 @@
 """Canaries, membership and gradient leakage: against closed forms, autograd and the laws that the scores must have."""
 
+import copy
 import dataclasses
 import math
 
@@ -12,10 +13,11 @@ from torch.nn import functional
 from dpml import mechanisms
 from dpml.audit import samples
 from dpml.training import dp_sgd, leakage, mechanism, models, sgd
+from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
-from dpml.training.stacked_networks import stack
+from dpml.training.stacked_networks import stack, unstack
 from tests.training import helpers
-from tests.training.helpers import cross_entropy, flat, network, seeded
+from tests.training.helpers import cross_entropy, each, flat, network, seeded
 
 
 def switched_off(units=2, **sizes):
@@ -33,37 +35,33 @@ def test_a_canary_moves_its_place_by_the_clip_norm_and_nothing_else():
     model, places = switched_off(features=6, hidden=4, classes=3)
     x, y = helpers.data(20)
     common = {"sampling": FullBatch(expected_batch=20.0), "steps": 1, "sigma": 0.0, "clip_norm": 0.5}
-    alone, start = network(), flat(model)
-    alone = models.mlp(generator=seeded(), features=6, hidden=4, classes=3)
-    alone.load_state_dict(model.state_dict())
+    alone = copy.deepcopy(model)
     helpers.train(alone, x, y, **common)
     for length in (0.25, 0.5, 3.0):  # the last is clipped like any other gradient
-        here = models.mlp(generator=seeded(), features=6, hidden=4, classes=3)
-        here.load_state_dict(model.state_dict())
+        here = copy.deepcopy(model)
         both = torch.cat([x, x[:2]]), torch.cat([y, y[:2]])
         corrupt = leakage.dirac_canaries(torch.tensor([20, 21]), n=22, places=places[[3, 7]], clip_norm=length)
         helpers.train(here, *both, corrupt=corrupt, **common)
-        moved = flat(alone) - flat(here)
-        expected = torch.zeros_like(start)
+        expected = torch.zeros_like(flat(model))
         expected[[3, 7]] = 0.1 * min(length, 0.5) / 20.0
-        assert torch.allclose(moved, expected, atol=1e-8)
+        assert torch.allclose(flat(alone) - flat(here), expected, atol=1e-8)
         assert float(expected.max()) > 1e-3
 
 
-def audit(sigma, *, seed=0, canaries=60, steps=40, guesses=20, **changes):
-    model, places = switched_off(features=40, hidden=6, classes=3)
+def audit(sigma, *, units=2, canaries=60, **changes):
+    model, places = switched_off(units, features=40, hidden=units + 4, classes=3)
     x, y = helpers.data(30, inputs=40)
     how = {"mechanism": dp_sgd(sigma=sigma, clip_norm=0.7), "sampling": Poisson(q=0.5, expected_batch=15.0)}
-    how |= {"steps": steps, "learning_rate": 0.3, "delta": 1e-5, "places": places[:canaries], "clip_norm": 0.7}
-    how |= {"guesses": guesses, "confidence": 0.95, "generator": seeded(seed)}
+    how |= {"steps": 40, "learning_rate": 0.3, "delta": 1e-5, "places": places[:canaries], "clip_norm": 0.7}
+    how |= {"guesses": 20, "confidence": 0.95, "generator": seeded()}
     return leakage.dirac_audit(model, cross_entropy, x, y, **{**how, **changes})
 
 
 def test_the_scores_have_the_law_of_the_subsampled_sum():
     """Out: Gaussian of deviation lr C sigma sqrt(T)/B. In: T q steps more on average, with a binomial variance."""
     sigma, steps, unit = 2.0, 40, 0.3 * 0.7 / 15.0
-    runs = [audit(sigma, seed=seed, steps=steps) for seed in range(12)]
-    included, scores = (torch.cat([getattr(run, name) for run in runs]).numpy() for name in ("included", "scores"))
+    found = audit(sigma, steps=steps, units=20, canaries=800)
+    included, scores = found.included.numpy(), found.scores.numpy()
     out, inside = scores[~included] / unit, scores[included] / unit
     assert stats.kstest(out, stats.norm(0.0, sigma * math.sqrt(steps)).cdf).pvalue > 1e-6
     deviation = math.sqrt(steps * (sigma**2 + 0.25))
@@ -113,7 +111,7 @@ def many(tested, *, runs=400, confidence=1 - 1e-6, canary=30.0, **changes):
 
 def test_many_runs_score_the_canary_by_the_law_of_its_step():
     """Other records add a constant, the canary C, and noise of C sigma: in units of lr/B, two Gaussian laws."""
-    found = many(dp_sgd(sigma=2.0, clip_norm=0.5), runs=2000, confidence=0.99)
+    found = many(dp_sgd(sigma=2.0, clip_norm=0.5), runs=1000, confidence=0.99)
     with_it, without = (scores[0].numpy() / (0.01 * 0.5 / 10.0) for scores in (found.scores, found.scores_without))
     assert found.guarantee.epsilon == pytest.approx(mechanisms.gaussian_epsilon(sigma=2.0, delta=1e-5), rel=1e-5)
     for scores, shift in ((without, 0.0), (with_it, 1.0)):
@@ -136,18 +134,19 @@ def test_many_runs_catch_forgotten_noise_and_only_that():
     lying = dataclasses.replace(dp_sgd(sigma=0.2, clip_norm=0.5), accountant=mechanism.gaussian(2.0))
     sampled = {"sampling": Poisson(q=0.9, expected_batch=10.0), "steps": 2}
     for how in ({}, sampled):
-        assert many(claimed, **how).evidence.epsilon_at_least <= many(claimed, **how).guarantee.epsilon
+        found = many(claimed, **how)
+        assert found.evidence.epsilon_at_least <= found.guarantee.epsilon
     found = many(lying)
     assert found.evidence.epsilon_at_least > found.guarantee.epsilon
 
 
 def test_a_canary_that_changes_nothing_is_not_seen():
-    """Audits at 95 % of runs whose noise drowns the canary: of 60 more than 14 would show some epsilon by 3e-7."""
+    """Audits at 95 % of runs whose noise drowns the canary: of 40 more than 11 would show some epsilon by 1e-6."""
     seen = [
         many(dp_sgd(sigma=5000.0, clip_norm=0.5), runs=40, confidence=0.95, generators=[seeded(s) for s in seeds])
-        for seeds in (range(80 * k, 80 * k + 80) for k in range(60))
+        for seeds in (range(80 * k, 80 * k + 80) for k in range(40))
     ]
-    assert sum(found.evidence.epsilon_at_least > 0.0 for found in seen) <= stats.binom.isf(1e-6, 60, 0.05)
+    assert sum(found.evidence.epsilon_at_least > 0.0 for found in seen) <= stats.binom.isf(1e-6, 40, 0.05)
 
 
 # ---- membership ----
@@ -185,13 +184,11 @@ def test_the_score_is_the_ratio_of_two_normal_densities():
     assert found[4:].tolist() == pytest.approx([0.0, 0.0], abs=0)
 
 
-def shadows(x, y, *, models_=6, how=None):
-    networks = stack([network(seed) for seed in range(models_)])
-    settings = {"mechanism": sgd(), "sampling": FullBatch(), "steps": 15, "delta": 1e-5}
-    settings |= {"optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.5), **(how or {})}
-    return leakage.shadow_runs(
-        networks, cross_entropy, x, y, generators=[seeded(seed) for seed in range(models_)], **settings
-    )
+def shadows(x, y, *, count=6, **changes):
+    networks, generators = stack([network(seed) for seed in range(count)]), [seeded(seed) for seed in range(count)]
+    how = {"mechanism": sgd(), "sampling": FullBatch(), "steps": 15, "delta": 1e-5, "generators": generators}
+    how |= {"optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.5), **changes}
+    return leakage.shadow_runs(networks, cross_entropy, x, y, **how)
 
 
 def test_a_shadow_network_depends_on_its_own_records_alone():
@@ -209,43 +206,26 @@ def test_membership_shows_in_an_overfitted_network_and_not_without_training():
     x = torch.randn(100, 6, generator=seeded(2))
     y = torch.randint(3, (100,), generator=seeded(3))
 
-    def advantage(how):
-        runs = shadows(x, y, models_=40, how=how)
-        outputs = torch.stack([model(x).detach() for model in leakage_models(runs.stack)])
-        margins = leakage.true_class_margins(outputs, y)
+    def advantage(**how):
+        runs = shadows(x, y, count=40, **how)
+        margins = leakage.true_class_margins(torch.stack([model(x) for model in unstack(runs.stack)]), y)
         scores = torch.stack([leakage.likelihood_ratios(margins, included=runs.included, target=k) for k in range(40)])
         inside, out = (scores[rows].flatten() for rows in (runs.included, ~runs.included))
         return float(((inside > 0).double().mean()) - (out > 0).double().mean())
 
-    fast = {"optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.5), "steps": 200}
-    assert advantage(fast) > 0.2
-    noise = {**fast, "mechanism": dp_sgd(sigma=400.0, clip_norm=1.0), "steps": 5}
-    assert abs(advantage(noise)) < 0.1  # 6 deviations of the difference of two rates of 2,000: 0.095
-
-
-def leakage_models(stacked):
-    from dpml.training.stacked_networks import unstack
-
-    return unstack(stacked)
+    assert advantage(steps=200) > 0.2
+    # 6 deviations of the difference of two rates of 2,000: 0.095
+    assert abs(advantage(steps=5, mechanism=dp_sgd(sigma=400.0, clip_norm=1.0))) < 0.1
 
 
 # ---- gradients ----
 
 
-def update(x, y, *, clip_norm=math.inf, sigma=0.0, generator=None):
-    """The gradient of the first layer for a batch, each example's clipped, with noise."""
-    model = network(inputs=x.shape[1], dtype=torch.float64)
-    total_weight, total_bias = torch.zeros_like(model[0].weight), torch.zeros_like(model[0].bias)
-    for i in range(len(x)):
-        model.zero_grad()
-        cross_entropy(model(x[i : i + 1]), y[i : i + 1]).sum().backward()
-        norm = torch.sqrt(sum((p.grad**2).sum() for p in model.parameters()))
-        total_weight += model[0].weight.grad * min(1.0, clip_norm / float(norm))
-        total_bias += model[0].bias.grad * min(1.0, clip_norm / float(norm))
-    if sigma:
-        total_weight += sigma * torch.randn(total_weight.shape, generator=generator, dtype=torch.float64)
-        total_bias += sigma * torch.randn(total_bias.shape, generator=generator, dtype=torch.float64)
-    return total_weight, total_bias
+def update(x, y, *, clip_norm=math.inf):
+    """The gradient of the first layer for a batch, each example's clipped."""
+    found = PerExample(network(inputs=x.shape[1], dtype=torch.float64), cross_entropy, x, y)
+    sums = found.sum((clip_norm / found.norms).clamp(max=1.0))
+    return sums["0.weight"], sums["0.bias"]
 
 
 def test_an_input_is_read_off_the_gradient_clipped_or_not():
@@ -288,49 +268,51 @@ SOME = torch.rand(4, 3, generator=seeded(9))
 COINS = torch.tensor([[True, False, True]] * 2 + [[False, True, False]] * 2)
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: leakage.dirac_canaries([0, 1], n=5, places=TWO, clip_norm=1.0), "ids"),
-        (lambda: leakage.dirac_canaries(TWO, n=1, places=TWO, clip_norm=1.0), "ids"),
-        (lambda: leakage.dirac_canaries(torch.tensor([1, 1]), n=5, places=TWO, clip_norm=1.0), "ids"),
-        (lambda: leakage.dirac_canaries(TWO, n=5, places=TWO[:1], clip_norm=1.0), "places"),
-        (lambda: leakage.dirac_canaries(TWO, n=5, places=-TWO, clip_norm=1.0), "places"),
-        (lambda: leakage.dirac_canaries(TWO, n=5, places=TWO, clip_norm=0.0), "clip_norm"),
-        (lambda: leakage.dirac_canaries(TWO, n=0, places=TWO, clip_norm=1.0), "n"),
-        (lambda: audit(1.0, sampling=Poisson(q=0.5)), "sampling"),
-        (lambda: audit(1.0, sampling=FixedSize(m=4)), "sampling"),
-        (lambda: audit(1.0, guesses=61), "guesses"),
-        (lambda: audit(1.0, confidence=1.0), "confidence"),
-        (lambda: many(sgd(), sampling=FullBatch()), "sampling"),
-        (lambda: many(sgd(), sampling=FixedSize(m=4)), "sampling"),
-        (lambda: many(sgd(), generators=[seeded(k) for k in range(5)]), "generators"),
-        (lambda: many(sgd(), generators=seeded()), "generators"),
-        (lambda: many(sgd(), confidence=1.0), "confidence"),
-        (lambda: many(sgd(), rng=0), "rng"),
-        (lambda: many(sgd(), canary=math.inf), "x"),
-        (lambda: leakage.true_class_margins([1.0], TWO), "outputs"),
-        (lambda: leakage.true_class_margins(torch.ones(2, 1), TWO), "outputs"),
-        (lambda: leakage.true_class_margins(torch.full((2, 3), math.nan), TWO), "outputs"),
-        (lambda: leakage.true_class_margins(torch.tensor([[3e38, -3e38]]), TWO[:1]), "outputs"),
-        (lambda: leakage.true_class_margins(torch.ones(2, 3), TWO.double()), "y"),
-        (lambda: leakage.true_class_margins(torch.ones(2, 3), TWO + 2), "y"),
-        (lambda: leakage.likelihood_ratios(SOME[:3], included=COINS[:3], target=0), "margins"),
-        (lambda: leakage.likelihood_ratios(SOME / 0.0, included=COINS, target=0), "margins"),
-        (lambda: leakage.likelihood_ratios(torch.ones(4, 3), included=COINS, target=0), "margins"),
-        (lambda: leakage.likelihood_ratios(SOME, included=COINS.long(), target=0), "included"),
-        (lambda: leakage.likelihood_ratios(SOME, included=COINS, target=4), "target"),
-        (lambda: leakage.input_from_gradient(SOME[0], bias=SOME[0]), "weight"),
-        (lambda: leakage.input_from_gradient(SOME, bias=SOME[0]), "bias"),
-        (lambda: leakage.likelihood_ratios(SOME.double() * 1e300, included=COINS, target=0), "margins"),
-        (lambda: leakage.input_from_gradient(SOME, bias=torch.zeros(4)), "bias"),
-        (lambda: leakage.input_from_gradient(SOME, bias=torch.ones(4).double()), "bias"),
-        (lambda: leakage.input_from_gradient(SOME * 1e30, bias=torch.full((4,), 1e-30)), "weight"),
-        (lambda: audit(1.0, learning_rate=1e300), "learning_rate"),
-        (lambda: leakage.shadow_runs(None, cross_entropy, SOME, TWO.repeat(2), generators=[]), "generators"),
-        (lambda: shadows(SOME[:1, :].repeat(1, 2), TWO[:1], models_=6), "x"),
-    ],
+HUGE = {"weight": SOME * 1e30, "bias": torch.full((4,), 1e-30)}
+
+
+def refusals(function, good, **values):
+    """Cases of a function: its good arguments and the bad values of some. A dictionary is a change of several."""
+    return [(function, good, *row) for row in each(values)]
+
+
+BAD_OUTPUTS = [[1.0], torch.ones(2, 1), torch.full((2, 3), math.nan), torch.tensor([[3e38, -3e38]] * 2)]
+BAD_MARGINS = [SOME[:3], SOME / 0.0, torch.ones(4, 3), SOME.double() * 1e300]
+BAD_GENERATORS = [[seeded(k) for k in range(5)], seeded()]
+CASES = refusals(
+    leakage.dirac_canaries,
+    {"ids": TWO, "n": 5, "places": TWO, "clip_norm": 1.0},
+    ids=[[0, 1], TWO + 4, TWO // 2],
+    places=[TWO[:1], -TWO],
+    clip_norm=[0.0],
+    n=[0],
 )
-def test_bad_input_is_refused_by_name(call, name):
+CASES += refusals(audit, {"sigma": 1.0}, sampling=[Poisson(q=0.5), FixedSize(m=4)], guesses=[61], confidence=[1.0])
+CASES += refusals(audit, {"sigma": 1.0}, learning_rate=[1e300])
+CASES += refusals(many, {"tested": sgd()}, sampling=[FullBatch(), FixedSize(m=4)], generators=BAD_GENERATORS, rng=[0])
+CASES += refusals(many, {"tested": sgd()}, confidence=[1.0], x=[{"canary": math.inf}])
+CASES += refusals(
+    shadows, {"x": SOME, "y": TWO.repeat(2)}, generators=[[]], x=[{"x": SOME[:1].repeat(1, 2), "y": TWO[:1]}]
+)
+CASES += refusals(
+    leakage.true_class_margins, {"outputs": torch.ones(2, 3), "y": TWO}, outputs=BAD_OUTPUTS, y=[TWO.double(), TWO + 2]
+)
+CASES += refusals(
+    leakage.likelihood_ratios,
+    {"margins": SOME, "included": COINS, "target": 0},
+    margins=BAD_MARGINS,
+    included=[COINS.long()],
+    target=[4],
+)
+CASES += refusals(
+    leakage.input_from_gradient,
+    {"weight": SOME, "bias": torch.ones(4)},
+    weight=[SOME[0], HUGE],
+    bias=[SOME[0], torch.zeros(4), torch.ones(4).double()],
+)
+
+
+@pytest.mark.parametrize(("function", "good", "name", "bad"), CASES)
+def test_bad_input_is_refused_by_name(function, good, name, bad):
     with pytest.raises(ValueError, match=rf"^{name} must "):
-        call()
+        function(**good | (bad if isinstance(bad, dict) else {name: bad}))
