@@ -25,18 +25,12 @@ def test_golden_vectors():
 def test_each_attack_by_hand():
     honest = [[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]]
     assert attacks.little(honest) == pytest.approx([5.0, 1.0 + math.sqrt(3.0)])
-    assert attacks.little(honest, z=0.0) == pytest.approx([3.0, 1.0])
+    assert attacks.little(honest, z=-2.0) == pytest.approx([-1.0, 1.0 - 2.0 * math.sqrt(3.0)])
     assert attacks.empire(honest) == pytest.approx([-0.3, -0.1])
     assert attacks.empire(honest, zeta=2.0) == pytest.approx(attacks.sign_flip(honest))
     assert attacks.sign_flip(honest) == pytest.approx([-3.0, -1.0])
     assert list(attacks.mimic(honest)) == [1.0, 0.0]
     assert list(attacks.mimic(honest, index=2)) == [5.0, 3.0]
-
-
-def test_little_has_two_signs():
-    honest = [[1.0], [3.0]]
-    assert attacks.little(honest, z=1.0) == pytest.approx([2.0 + math.sqrt(2.0)])
-    assert attacks.little(honest, z=-1.0) == pytest.approx([2.0 - math.sqrt(2.0)])
 
 
 @every_attack
@@ -58,22 +52,18 @@ def test_what_is_sent_is_a_copy():
 
 
 @every_attack
-@pytest.mark.parametrize("bad", [[], [1.0], "rows", None, [[math.nan, 1.0], [0.0, 1.0]], [[0.0], [math.inf]]])
+@pytest.mark.parametrize("bad", [[], [[math.nan, 1.0], [0.0, 1.0]], [[0.0], [math.inf]]])
 def test_what_is_no_matrix_of_finite_numbers_is_refused(attack, bad):
     with pytest.raises(ValueError, match=r"^honest must be "):
         attack(bad)
 
 
 def test_numbers_out_of_range_are_refused():
-    honest = [[1.0], [2.0]]
+    """Others are in `test_bad_input`."""
     with pytest.raises(ValueError, match=r"^honest must be at least 2 rows, got 1"):
         attacks.little([[1.0]])
-    with pytest.raises(ValueError, match=r"^z must be in \[-1000000, 1000000\], got nan"):
-        attacks.little(honest, z=math.nan)
-    with pytest.raises(ValueError, match=r"^zeta must be in \[0, 1000000\], got -1.0"):
-        attacks.empire(honest, zeta=-1.0)
     with pytest.raises(ValueError, match=r"^index must be an integer in \[0, 1\], got 2"):
-        attacks.mimic(honest, index=2)
+        attacks.mimic([[1.0], [2.0]], index=2)
 
 
 # ---- noise and a small lie ----

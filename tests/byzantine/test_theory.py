@@ -14,22 +14,7 @@ from dpml.byzantine import aggregation, theory
 from tests.golden import golden
 
 GOLDEN = golden("byzantine")
-KAPPAS = {
-    "krum": theory.kappa_krum,
-    "mda": theory.kappa_mda,
-    "median": theory.kappa_median,
-    "bulyan": theory.kappa_bulyan,
-}
-
-
-def setting(row):
-    return {
-        "clip_norm": row["C"],
-        "q": row["b"] / row["m"],
-        "m": row["b"],
-        "epsilon": row["eps"],
-        "delta": row["delta"],
-    }
+KAPPAS = {name: getattr(theory, f"kappa_{name}") for name in ("krum", "mda", "median", "bulyan")}
 
 
 def exact_delta(s, clip_norm, q, m, epsilon):
@@ -47,23 +32,13 @@ def exact_delta(s, clip_norm, q, m, epsilon):
         return float(mpmath.quad(above, [start, start + s, start + 4 * s, start + 12 * s, start + 40 * s]))
 
 
-def test_theorem_1_fails_at_the_settings_of_the_paper():
-    """C = 2, b = 25 of 120000, epsilon = 0.2, delta = 1e-5."""
-    given = {"clip_norm": 2.0, "q": 25 / 120000, "m": 25, "epsilon": 0.2}
-    s = theory.theorem_1_noise(**given, delta=1e-5)
-    true = exact_delta(s, **given)
-    assert true == pytest.approx(1.455e-5, rel=1e-3)
-    assert theory.one_step_delta(s=s, **given) == pytest.approx(true, rel=1e-10)
-    assert exact_delta(theory.worker_noise(**given, delta=1e-5), **given) == pytest.approx(1e-5, rel=1e-10)
-
-
 @pytest.mark.parametrize("row", GOLDEN["theorem1"], ids=lambda row: f"{row['b']} of {row['m']}, {row['eps']}")
 def test_golden_steps(row):
     """Theorem 1's noise, its exact delta, and Proposition 2 for three rules."""
-    given = setting(row)
+    rest = {"clip_norm": row["C"], "q": row["b"] / row["m"], "m": row["b"], "epsilon": row["eps"]}
+    given = rest | {"delta": row["delta"]}
     s = theory.theorem_1_noise(**given)
     assert s == pytest.approx(row["s"], rel=1e-9)
-    rest = {name: value for name, value in given.items() if name != "delta"}
     true = theory.one_step_delta(s=s, **rest)
     assert true == pytest.approx(row["exact_step_delta"], rel=1e-9)
     assert true == pytest.approx(exact_delta(s, **rest), rel=1e-9)
@@ -77,6 +52,7 @@ def test_golden_steps(row):
         assert bounds.sharp == pytest.approx(expected["necessary_sharp_kappa2_d_s2"], rel=1e-9)
         assert bounds.sufficient == pytest.approx(expected["sufficient_v0"], rel=1e-9)
         assert bounds.trivial == pytest.approx(expected["vacuous_if_above_C2"], rel=1e-12)
+        assert bounds.sound == min(bounds.sharp, bounds.trivial)
 
 
 def test_no_pair_of_records_loses_more_than_the_worst_one():
@@ -121,40 +97,10 @@ def test_golden_constants():
         for name, function in KAPPAS.items():
             if row[name] is not None:
                 assert function(n=row["n"], n_byzantine=row["f"]) == pytest.approx(row[name], rel=1e-9)
-    with pytest.raises(ValueError, match="the rule needs n >= 4 n_byzantine \\+ 3, and n is 15"):
+    with pytest.raises(ValueError, match=r"the rule needs n >= 4 n_byzantine \+ 3, and n is 15"):
         theory.kappa_bulyan(n=15, n_byzantine=6)
     for f, least in GOLDEN["min_n_for_kappa_mda_below_0.08"].items():
         assert theory.kappa_mda(n=least, n_byzantine=int(f)) < 0.08 <= theory.kappa_mda(n=least - 1, n_byzantine=int(f))
-
-
-def test_krums_constant_is_blanchards():
-    """Proposition 4.2 of Blanchard et al., eta(n, f), written as they do: 2 (n - f + ...)."""
-    for n, f in itertools.product(range(3, 30), range(14)):
-        if n >= 2 * f + 3:
-            eta = n - f + (f * (n - f - 2) + f**2 * (n - f - 1)) / (n - 2 * f - 2)
-            assert theory.kappa_krum(n=n, n_byzantine=f) ** 2 == pytest.approx(2.0 * eta, rel=1e-13)
-
-
-def test_the_printed_constant_of_mda_lets_liars_turn_the_answer():
-    """12 honest numbers uniform on an interval of length 1, mean 0.21, 3 liars: the condition holds, and E R = -0.04.
-
-    Of 12 uniform numbers the k-th is k/13 on average. The liars, below, stand where the set of them and the 9 lowest is
-    just narrower than the honest: the answer is (their shift) 1/4 below the honest mean. The shift is in [-1/2, 0]: by
-    Hoeffding the mean of 1500 is off by 0.04 with probability below 2 exp(-2 * 1500 * 0.04^2 / 0.25) < 1e-7.
-    """
-    mean, kappa = 0.21, theory.kappa_mda(n=15, n_byzantine=3)
-    assert kappa**2 / 12.0 < mean**2
-    rng, shifts = np.random.default_rng(0), []
-    for _ in range(1500):
-        honest = np.sort(rng.uniform(mean - 0.5, mean + 0.5, size=12))
-        lie = honest[8] - (1.0 - 1e-9) * (honest[-1] - honest[0])
-        answer = aggregation.mda(np.array([*honest, lie, lie, lie])[:, None], n_byzantine=3)
-        shifts.append(float(answer[0]) - honest.mean())
-        assert shifts[-1] == pytest.approx((3.0 * lie - honest[9:].sum()) / 12.0, abs=1e-12)
-    exact = (3.0 * (9.0 / 13.0 - 11.0 / 13.0) - (10.0 + 11.0 + 12.0) / 13.0) / 12.0
-    assert exact == pytest.approx(-0.25) and mean + exact < 0.0
-    assert np.mean(shifts) == pytest.approx(exact, abs=0.04)
-    assert -exact < theory.kappa_mda_sound(n=15, n_byzantine=3) * math.sqrt(1.0 / 12.0)
 
 
 def test_the_sound_constant_of_mda():
@@ -239,40 +185,14 @@ def test_the_bounds_of_proposition_2_are_in_order():
     """On many settings: the printed bounds are weaker than the sharp ones, on either side."""
     rng = np.random.default_rng(0)
     for _ in range(300):
-        m = int(rng.integers(1, 2000))
-        q = m / int(m + rng.integers(1, 10**6))
-        bounds = theory.proposition_2_bounds(
-            kappa=float(rng.uniform(0.01, 30.0)),
-            clip_norm=float(rng.uniform(0.1, 10.0)),
-            dimension=int(rng.integers(1, 10**6)),
-            q=q,
-            m=m,
-            epsilon=float(rng.uniform(0.001, 0.999)),
-            delta=float(rng.uniform(1e-12, 1.0)) * q,
-            v=float(rng.uniform(0.0, 5.0)),
-        )
+        m, clip_norm = int(rng.integers(1, 2000)), float(rng.uniform(0.1, 10.0))
+        q, largest = m / int(m + rng.integers(1, 10**6)), float(rng.uniform(0.0, clip_norm))
+        step = {"clip_norm": clip_norm, "q": q, "m": m, "epsilon": float(rng.uniform(0.001, 0.999))}
+        step |= {"kappa": float(rng.uniform(0.01, 30.0)), "dimension": int(rng.integers(1, 10**6))}
+        step |= {"delta": float(rng.uniform(1e-12, 1.0)) * q, "v": float(rng.uniform(0.0, 5.0))}
+        bounds = theory.proposition_2_bounds(**step, largest_gradient=largest)
         assert bounds.necessary <= bounds.sharp <= bounds.enough <= bounds.sufficient * (1.0 + 1e-12)
-        assert bounds.sound <= min(bounds.sharp, bounds.trivial) * (1.0 + 1e-15)
-
-
-def test_definition_2_asks_for_products_of_moments():
-    """As printed, with sums, it would not survive a factor of 100 on all gradients, even for the average.
-
-    E|G|^2 <= 2 E|G| is its sum for r_1 = r_2 = 1. The ratios that are returned, and the products, know no factor.
-    """
-    rng = np.random.default_rng(0)
-    gradients = rng.normal(1.0, 1.0, size=(5000, 3))
-    averages = gradients.reshape(1000, 5, 3).mean(1)
-    found = []
-    for scale in (0.1, 100.0):
-        lengths = np.linalg.norm(scale * gradients, axis=1)
-        first, second = lengths.mean(), (lengths**2).mean()
-        assert (second <= 2.0 * first) == (scale < 1.0)
-        assert first * first <= second
-        found.append(theory.measured_resilience(scale * averages, gradients=scale * gradients))
-    assert found[0].moments == pytest.approx(found[1].moments, rel=1e-12)
-    assert found[0].sine == pytest.approx(0.0, abs=1e-12)
-    assert found[0].moments[0] == pytest.approx((3.0 + 3.0 / 5.0) / 6.0, rel=0.05)  # |mean|^2 + d/5 over |mean|^2 + d
+        assert bounds.sound == pytest.approx(min(bounds.sharp, largest**2), rel=1e-12)
 
 
 def test_resilience_of_known_outputs():
@@ -289,20 +209,6 @@ def test_resilience_of_known_outputs():
             theory.measured_resilience(**given)
 
 
-def test_proposition_2_asks_for_what_no_gradient_reaches():
-    """With gradients below C, eta = C meets the condition, whatever the rule: nothing above C^2 can be necessary."""
-    row = next(row for row in GOLDEN["theorem1"] if (row["b"], row["m"], row["eps"]) == (1000, 60000, 0.2))
-    bounds = theory.proposition_2_bounds(kappa=math.sqrt(8.0) * 6 / 9, dimension=79510, **setting(row))
-    assert bounds.sharp == pytest.approx(9.777, rel=1e-3)
-    assert bounds.necessary == pytest.approx(2.602, rel=1e-3)
-    assert bounds.trivial == 4.0 < bounds.sharp
-    assert bounds.sound == 4.0
-    half = theory.proposition_2_bounds(
-        kappa=math.sqrt(8.0) * 6 / 9, dimension=79510, largest_gradient=0.5, **setting(row)
-    )
-    assert half.sound == 0.25 < half.necessary  # eta = 0.5 is above every gradient, and below what is printed
-
-
 def test_the_variance_of_a_batch_falls_with_its_size():
     """Lemma 3 bounds it by v^2; against all batches of a small set of records."""
     values = np.array([[0.0, 1.0], [2.0, -1.0], [5.0, 0.5], [-3.0, 2.0], [1.0, 1.0], [0.5, 4.0]])
@@ -314,8 +220,6 @@ def test_the_variance_of_a_batch_falls_with_its_size():
         assert theory.batch_variance(v=v, q=m / 6, m=m) == pytest.approx(found[-1], rel=1e-12, abs=1e-15)
     assert found[0] == pytest.approx(v**2)
     assert found == sorted(found, reverse=True)
-    assert theory.batch_variance(v=1.0, q=25 / 60000, m=25) == pytest.approx(0.03998, rel=1e-3)
-    assert theory.batch_variance(v=1.0, q=1000 / 60000, m=1000) == pytest.approx(0.00098335, rel=1e-4)
 
 
 def test_theorem_2_fails_for_the_minimum_of_expectations():
