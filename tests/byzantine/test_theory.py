@@ -10,7 +10,7 @@ import torch
 
 from dpml import mechanisms
 from dpml.accounting import rdp
-from dpml.byzantine import aggregation, theory
+from dpml.byzantine import theory
 from tests.golden import golden
 
 GOLDEN = golden("byzantine")
