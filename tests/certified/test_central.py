@@ -1,5 +1,6 @@
 """The central route: its gradients are those of the adversarial objective, its guarantee that of DP-SGD, its bar."""
 
+import functools
 import math
 
 import numpy as np
@@ -10,10 +11,11 @@ from torch.nn import functional
 from dpml import data
 from dpml.accounting import pld
 from dpml.certified import attacks, pixeldp, smoothing
-from dpml.certified.stobatch import central
+from dpml.certified.stobatch import baselines, central
 from dpml.training import dp_sgd, sgd
 from dpml.training.per_example import PerExample, per_example_gradients
 from dpml.training.sampling import Poisson
+from tests.training.helpers import cross_entropy, seeded
 
 DIGITS = data.digits()
 IMAGES = np.concatenate([DIGITS.train_images, DIGITS.test_images]).reshape(-1, 64) / 8.0 - 1.0
@@ -23,7 +25,7 @@ X, Y = torch.from_numpy(IMAGES[ORDER]).float(), torch.from_numpy(LABELS[ORDER])
 
 
 def network(seed=0):
-    return central.network(dimension=64, hidden=32, classes=10, generator=torch.Generator().manual_seed(seed))
+    return central.network(dimension=64, hidden=32, classes=10, generator=seeded(seed))
 
 
 def train(model, x=X[:1437], y=Y[:1437], *, seed=0, steps=400, mechanism=None, **changes):
@@ -32,7 +34,7 @@ def train(model, x=X[:1437], y=Y[:1437], *, seed=0, steps=400, mechanism=None, *
         "sampling": Poisson(q=0.1, expected_batch=144),
         "optimizer": torch.optim.SGD(model.parameters(), lr=0.5),
         "delta": 1e-5,
-        "generator": torch.Generator().manual_seed(seed),
+        "generator": seeded(seed),
         "trace_every": steps,
         **{"xi": 1.0, "noise": 0.5, "size": 0.1, **changes},
     }
@@ -44,9 +46,16 @@ def run():
     return train(network())
 
 
-def certify(model, x, *, alpha=1e-3, seed=0):
+def by_smoothing(model, x, *, alpha=1e-3, seed=0):
     given = {"sigma": 0.5, "draws": 1000, "alpha": alpha, "classes": 10, "rng": np.random.default_rng(seed)}
-    return smoothing.certify(central.predictor(model), x=x.numpy(), **given)
+    found = smoothing.certify(central.predictor(model), x=x.numpy(), **given)
+    return found.labels, found.radii
+
+
+def by_pixeldp(model, x, *, alpha=1e-3, seed=0):
+    given = {"noise": 0.5, "draws": 1000, "eta": alpha, "delta": 1e-5, "rng": np.random.default_rng(seed)}
+    found = baselines.certify(model, x, **given)
+    return found.labels, found.sizes
 
 
 def test_the_bar_on_digits(run):
@@ -58,52 +67,45 @@ def test_the_bar_on_digits(run):
     assert run.guarantee.epsilon == pytest.approx(pld.epsilon(q=0.1, sigma=2.0, steps=400, delta=1e-5).epsilon)
     assert run.guarantee.epsilon < 5.34
     assert float((model(x).argmax(1) == y).double().mean()) >= 0.92
-    found = certify(model, x)
-    right = found.labels == y.numpy()
-    assert pixeldp.certified_accuracy(found.radii, correct=right, size=0.25) >= 0.78
+    labels, radii = by_smoothing(model, x)
+    assert pixeldp.certified_accuracy(radii, correct=labels == y.numpy(), size=0.25) >= 0.78
+    also, sizes = by_pixeldp(model, x)  # from the same noise: a bound on what smoothing gives exactly
+    most = pixeldp.certified_accuracy(radii, correct=labels == y.numpy(), size=0.15)
+    assert 0.0 < pixeldp.certified_accuracy(sizes, correct=also == y.numpy(), size=0.15) < most - 0.05
 
 
-def test_no_attack_within_a_radius_changes_the_smoothed_label(run):
-    """1,000 attacks in l2 at the whole radius, each against the mean over other draws of the noise."""
+@pytest.mark.parametrize("certify", [by_smoothing, by_pixeldp])
+def test_no_attack_within_a_certificate_changes_the_label(run, certify):
+    """1,000 attacks in l2 at the whole size, against the mean over other draws of the noise; farther out most do."""
     x = X[1437:1537]
-    found = certify(run.model, x, alpha=1e-8)
-    chosen = np.resize(np.flatnonzero(found.radii > 0), 1000)
+    labels, sizes = certify(run.model, x, alpha=1e-8)
+    chosen = np.resize(np.flatnonzero(sizes > 0), 1000)
     assert len(set(chosen.tolist())) >= 60
-    labels, start = torch.from_numpy(found.labels[chosen]), x[chosen]
-    noise = 0.5 * torch.randn(8, 1, 64, generator=torch.Generator().manual_seed(0))
+    start, noise = x[chosen], 0.5 * torch.randn(8, 1, 64, generator=seeded())
 
     def smoothed(z):
         return run.model(z[None] + noise).softmax(2).mean(0).log()
 
-    moved = attacks.pgd(
-        smoothed,
-        lambda outputs, y: functional.nll_loss(outputs, y, reduction="none"),
-        start,
-        labels,
-        size=1.0,
-        steps=5,
-        norm=attacks.L_2,
-        generator=torch.Generator().manual_seed(1),
-    )
-    step = moved - start
-    step = step / step.norm(dim=1, keepdim=True) * torch.from_numpy(found.radii[chosen]).float()[:, None]
-    again = certify(run.model, start + step, alpha=1e-8, seed=1)
-    votes = again.labels[again.labels != smoothing.ABSTAIN]
-    assert len(votes) >= 500
-    assert np.array_equal(votes, found.labels[chosen][again.labels != smoothing.ABSTAIN])
+    how = {"size": 1.0, "steps": 5, "norm": attacks.L_2, "generator": seeded(1)}
+    nll = functools.partial(functional.nll_loss, reduction="none")
+    step = attacks.pgd(smoothed, nll, start, torch.from_numpy(labels[chosen]), **how) - start
+    step = step / step.norm(dim=1, keepdim=True)
+    moved = start + step * torch.from_numpy(sizes[chosen]).float()[:, None]
+    again, _ = certify(run.model, moved.clamp(-1.0, 1.0), alpha=1e-8, seed=1)
+    sure = again != smoothing.ABSTAIN
+    assert sure.sum() >= 500 and np.array_equal(again[sure], labels[chosen][sure])
+    beyond, _ = certify(run.model, (start + 4.0 * step)[:100].clamp(-1.0, 1.0), seed=1)
+    assert np.mean(beyond != labels[chosen][:100]) > 0.5
 
 
 def test_the_gradient_of_an_example_is_that_of_its_two_views():
     """Norms and sums against one gradient after another, formed from the definition."""
     model = network().double()
-    views = torch.rand(7, 2, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 2 - 1
+    views = torch.rand(7, 2, 64, dtype=torch.float64, generator=seeded(1)) * 2 - 1
     losses = central.view_losses((1.0, 0.5))
     chunk = PerExample(model, losses, views, Y[:7])
 
-    def alone(scores, y):
-        return functional.cross_entropy(scores, y, reduction="none")
-
-    first, second = (per_example_gradients(model, alone, views[:, v], Y[:7]) for v in (0, 1))
+    first, second = (per_example_gradients(model, cross_entropy, views[:, v], Y[:7]) for v in (0, 1))
     expected = torch.cat([((first[name] + 0.5 * second[name]) / 1.5).flatten(1) for name in first], 1)
     torch.testing.assert_close(chunk.norms, expected.norm(dim=1))
     sums = chunk.sum(torch.arange(7, dtype=torch.float64))
@@ -141,9 +143,9 @@ def test_attacked_views_are_harder_and_noise_is_fresh():
 
 
 def test_scores_without_views_have_their_own_loss():
-    scores = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
+    scores = torch.randn(4, 10, generator=seeded())
     losses = central.view_losses((1.0, 3.0))
-    plain = functional.cross_entropy(scores, Y[:4], reduction="none")
+    plain = cross_entropy(scores, Y[:4])
     torch.testing.assert_close(losses(scores, Y[:4]), plain)
     torch.testing.assert_close(losses(torch.stack([scores, scores], 1), Y[:4]), plain)
 
