@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from dpml import data
 from dpml.certified import attacks
 from tests.training.helpers import seeded
 
@@ -17,10 +16,9 @@ LOSS = functools.partial(functional.cross_entropy, reduction="none")
 NORMS = [attacks.L_INF, attacks.L_2]
 
 
-def run(name, *args, norm, size, steps=5, **more):
-    extra = {"fgsm": {}, "ifgsm": {"steps": steps}, "mim": {"steps": steps}}
-    extra["pgd"] = {"steps": steps, "generator": seeded()}
-    return getattr(attacks, name)(*args, size=size, norm=norm, **extra[name], **more)
+def run(name, *args, steps=5, **more):
+    extra = {"fgsm": {}, "pgd": {"steps": steps, "generator": seeded()}}.get(name, {"steps": steps})
+    return getattr(attacks, name)(*args, **extra, **more)
 
 
 ALL = ["fgsm", "ifgsm", "mim", "pgd"]
@@ -84,25 +82,6 @@ def test_within_the_ball_and_the_range_and_the_loss_grows(name, norm, dtype):
             assert LOSS(model(found), y).mean() > before
         else:
             assert torch.allclose(found, x, atol=1e-6)
-
-
-def test_the_iterated_attacks_find_more_than_one_step():
-    images = data.digits()
-    x = torch.tensor(images.train_images[:500] / 8.0 - 1.0, dtype=torch.float32)
-    y = torch.tensor(images.train_labels[:500], dtype=torch.int64)
-    model = network(inputs=64, classes=10)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(100):
-        optimizer.zero_grad()
-        LOSS(model(x), y).mean().backward()
-        optimizer.step()
-    own = model(x).argmax(1)
-    assert (own == y).double().mean() > 0.95
-    survived = {}
-    for name in ALL:
-        found = run(name, model, LOSS, x, own, norm=attacks.L_INF, size=0.3, steps=20)
-        survived[name] = float((model(found).argmax(1) == y).double().mean())
-    assert max(survived["ifgsm"], survived["mim"], survived["pgd"]) <= survived["fgsm"] < 0.5
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -175,27 +154,23 @@ def test_random_starts_fill_the_ball(dimension):
 
 
 X, Y = batch()
+with torch.inference_mode():
+    INFERENCE = X + 0.0
 BAD = [
     ({"size": -0.1}, "size must be in"),
-    ({"size": math.nan}, "size must be in"),
-    ({"size": math.inf}, "size must be in"),
     ({"steps": 0}, "steps must be an integer"),
-    ({"steps": 2.0}, "steps must be an integer"),
     ({"low": 1.0}, "high must be in"),
-    ({"low": math.nan}, "low must be in"),
-    ({"high": math.inf}, "high must be in"),
     ({"norm": "l_inf"}, "norm must be"),
     ({"x": X * 1.5}, "x must hold floating-point numbers"),
     ({"x": X.long()}, "x must hold floating-point numbers"),
     ({"x": X * math.nan}, "x must hold floating-point numbers"),
-    ({"x": X.numpy()}, "x must be a tensor"),
     ({"x": X[:0], "y": Y[:0]}, "x must be a tensor"),
+    ({"x": INFERENCE}, "x must be a tensor of at least one row, made outside inference mode"),
     ({"y": Y[:-1]}, "y must have as many rows"),
-    ({"y": 3}, "y must be a tensor"),
     ({"loss_fn": functional.cross_entropy}, "loss_fn must return one loss"),
     ({"loss_fn": lambda outputs, y: 3.0}, "loss_fn must return one loss"),
-    ({"loss_fn": None}, "loss_fn must be a function"),
     ({"model": "a"}, "model must be a function"),
+    ({"y": 3}, "y must be a tensor"),
     ({"model": lambda x: x.detach().flatten(1)}, "model must be differentiable"),
     ({"model": lambda x: x.flatten(1) * math.inf}, "model must have finite gradients"),
     ({"generator": 3}, "generator must be a torch.Generator"),
@@ -209,13 +184,9 @@ def test_what_is_refused(bad, words):
         attacks.pgd(**{**good, **bad})
 
 
-def test_decay_is_refused_below_zero_and_inference_mode():
+def test_decay_is_refused_below_zero():
     with pytest.raises(ValueError, match=r"^decay must be in"):
         attacks.mim(network(), LOSS, X, Y, size=0.1, steps=2, decay=-1.0)
-    with torch.inference_mode():
-        inference = X + 0.0
-    with pytest.raises(ValueError, match=r"^x must be a tensor of at least one row, made outside inference mode"):
-        attacks.fgsm(network(), LOSS, inference, Y, size=0.1)
 
 
 def test_an_image_of_one_number_per_row():
