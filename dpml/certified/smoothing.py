@@ -63,6 +63,7 @@ ABSTAIN = -1
 
 _DOWN = 1.0 - 2.0**-46  # more than the relative error of the quantile function
 _AT_ONCE = 2**20  # numbers in the noisy inputs that are in memory at once
+_FIRST_DRAWS = 100  # those that guess the label
 
 
 class Certificates(NamedTuple):
@@ -187,19 +188,18 @@ def certify(
     alpha: float,
     classes: int,
     rng: np.random.Generator,
-    first_draws: int = 100,
 ) -> Certificates:
     r"""Return what smoothing certifies for each of the inputs x, of shape [N, ...].
 
     `predict` receives a float array of noisy inputs, shape [n, ...], and returns n labels, integers in
-    [0, `classes`). `first_draws` draws guess the label, `draws` fresh ones count it. Noise is single precision where x
-    is, for speed.
+    [0, `classes`). 100 draws guess the label, `draws` fresh ones count it. Noise is single precision where x is, for
+    speed.
 
     Raises:
         ValueError: if predict is not a function or returns anything else, x not a finite array with at least one input,
             sigma not in (0, inf) or so large that a noisy input overflows, draws not an integer in [1, 2^53] or too few
             for any certificate (the message says how many are needed), alpha not in (0, 1), classes not one in
-            [2, 2^31], rng not a Generator, or first_draws not one in [1, 2^53].
+            [2, 2^31], or rng not a Generator.
 
     Source: Cohen, Rosenfeld and Kolter (ICML 2019), section 3.2.2, CERTIFY.
     """
@@ -211,12 +211,11 @@ def certify(
         inputs = inputs.astype(np.float32)
         sigma = arguments.real("sigma", sigma, 1e-30, 1e30)
     classes = arguments.integer("classes", classes, 2, 2**31)
-    first_draws = arguments.integer("first_draws", first_draws, 1, 2**53)
     rng = arguments.generator("rng", rng)
     radius(0, draws=draws, alpha=alpha, sigma=sigma)  # refuses what it refuses before anything is drawn
     labels, counts = np.empty(len(inputs), np.intp), np.empty(len(inputs), np.int64)
     for i, one in enumerate(inputs):
-        labels[i] = np.argmax(_tally(predict, one, sigma, first_draws, classes, rng))
+        labels[i] = np.argmax(_tally(predict, one, sigma, _FIRST_DRAWS, classes, rng))
         counts[i] = _tally(predict, one, sigma, draws, classes, rng)[labels[i]]
     radii = radius(counts, draws=draws, alpha=alpha, sigma=sigma)
     return Certificates(np.where(radii > 0.0, labels, ABSTAIN), radii, counts, draws, alpha, sigma)

@@ -1,8 +1,10 @@
 r"""Verified inference: a label and the size of perturbation that cannot change it, from n noisy predictions.
 
 Two mechanisms look at an input x. $f^x$ predicts with fresh Laplace noise of scale $b_x$ on the input, the noise of the
-hidden layer fixed; $f^h$ with fresh noise of scale $b_h$ on the hidden layer, that of the input fixed. Each draw gives
-scores in [0, 1], and their product over the two, $f_k = f^x_k f^h_k$, is averaged over n draws.
+hidden layer fixed; $f^h$ with fresh noise of scale $b_h$ on the hidden layer, that of the input fixed. A draw of both
+gives scores in [0, 1], and is a vote for the class of the largest product $f^x_k f^h_k$: $f_k$ is 1 for this class and
+0 for the others. Votes of n draws have exact limits. So do the authors in their program; the paper describes means of
+the products, whose limits (Hoeffding's) are as wide for small means as for others.
 
 Theorem (composition of robustness: the paper's Theorem 5). Let mechanisms $M_1, \dots, M_S$ be independent, and let one
 unit of perturbation of x make $M_s$ lose at most $\varepsilon_s$. Let $p \le E f_k$ for one class k and
@@ -55,7 +57,7 @@ from dpml.certified.stobatch.training import in_range
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Drawn", "Inferred", "Norm", "Scales", "by_counts", "by_means", "composed", "infer", "l_1", "l_inf"]
+__all__ = ["Inferred", "Norm", "Scales", "composed", "infer", "l_1", "l_inf"]
 
 AT_ONCE = 2**15
 """Noisy inputs in memory at once."""
@@ -141,50 +143,6 @@ class Inferred(NamedTuple):
     printed_size: NDArray[np.float64]
 
 
-class Drawn(NamedTuple):
-    """What n noisy predictions of N inputs gave: means of the products, and how often each class had the largest.
-
-    Both have shape [N, K].
-
-    Source: StoBatch (Phan et al., ICML 2020), Theorem 5; the authors' program for the counts.
-    """
-
-    means: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    draws: int
-
-
-def by_means(drawn: Drawn, *, eta: float) -> tuple[NDArray[np.float64], pixeldp.Limits]:
-    """Return the mean products of scores and Hoeffding's limits for them: what the paper describes.
-
-    A product of two probabilities is small, and these limits are as wide for small means as for others.
-
-    Raises:
-        ValueError: if eta is not in (0, 1), or draws are too few for any certificate; it says how many are needed.
-
-    Source: StoBatch (Phan et al., ICML 2020), section 3.4; `pixeldp.hoeffding_limits`.
-    """
-    return drawn.means, pixeldp.hoeffding_limits(drawn.means, draws=drawn.draws, eta=eta)
-
-
-def by_counts(drawn: Drawn, *, eta: float) -> tuple[NDArray[np.float64], pixeldp.Limits]:
-    """Return how often each class had the largest product, and exact limits for that: what the authors' program does.
-
-    It is a function in [0, 1] of the outputs of both mechanisms as well, so that Theorem 5 holds for it.
-
-    Raises:
-        ValueError: if eta is not in (0, 1), or draws are too few for any certificate; it says how many are needed.
-
-    Source: the authors' program; `pixeldp.clopper_pearson_limits`.
-    """
-    eta = arguments.real("eta", eta, 0.0, 1.0, low_open=True, high_open=True)
-    alarm = eta / 2.0 / drawn.counts.shape[-1]
-    least = draws_needed(alpha=alarm)  # all draws for one class: alarm^(1/n) above 1 - alarm^(1/n)
-    if drawn.draws < least:
-        raise ValueError(f"draws must be at least {least} for any certificate at eta = {eta!r}, got {drawn.draws}")
-    return drawn.counts, pixeldp.clopper_pearson_limits(drawn.counts, eta=eta)
-
-
 def infer(
     network: Network,
     x: Tensor,
@@ -194,42 +152,44 @@ def infer(
     draws: int,
     eta: float,
     rng: np.random.Generator,
-    limits: Callable[..., tuple[NDArray[np.float64], pixeldp.Limits]] = by_counts,
 ) -> Inferred:
     """Return labels and certified sizes of inputs [N, ...] from `draws` noisy predictions of each.
 
-    `norm` is `l_inf` or `l_1`, the unit of the sizes; `limits` is `by_counts` or `by_means`.
+    `norm` is `l_inf` or `l_1`, the unit of the sizes.
 
     Raises:
         ValueError: if x is not a floating tensor of inputs in [-1, 1], draws not an integer >= 1 or too few for any
             certificate (the message says how many are needed), eta not in (0, 1), rng no Generator, or a score is not
             finite: the network has diverged, or a scale is beyond single precision.
 
-    Source: StoBatch (Phan et al., ICML 2020), section 3.4 (Algorithm 3); Theorem 5, proved at the head of this module.
+    Source: StoBatch (Phan et al., ICML 2020), section 3.4 (Algorithm 3); Theorem 5, proved at the head of this module;
+    the authors' program for the votes, whose limits are those of `pixeldp.clopper_pearson_limits`.
     """
     in_range(x, dimension=len(network.theta1))
     rng = arguments.generator("rng", rng)
     draws = arguments.integer("draws", draws, 1)
-    one = np.eye(1, network.last.out_features)
-    limits(Drawn(one, draws * one, draws), eta=eta)  # refuses what it refuses before anything is drawn
+    eta = arguments.real("eta", eta, 0.0, 1.0, low_open=True, high_open=True)
+    alarm = eta / 2.0 / network.last.out_features
+    least = draws_needed(alpha=alarm)  # all draws for one class: alarm^(1/n) above 1 - alarm^(1/n)
+    if draws < least:
+        raise ValueError(f"draws must be at least {least} for any certificate at eta = {eta!r}, got {draws}")
     generator = torch.Generator(network.theta1.device).manual_seed(int(rng.integers(2**62)))
-    drawn = _drawn(network, x, scales, draws, generator)
-    estimates, found = limits(drawn, eta=eta)
-    first = pixeldp.leader(found)
+    counts = _votes(network, x, scales, draws, generator)
+    first = pixeldp.leader(pixeldp.clopper_pearson_limits(counts, eta=eta))
     epsilon = pixeldp.largest_epsilon(first.lower, upper=first.upper, delta=0.0)
     on_input, on_hidden = norm(network.theta1.detach().double().cpu().numpy())
     kappa, phi = scales.input * epsilon / on_input, scales.hidden * epsilon / on_hidden
     sizes = budget.sound_size(kappa=kappa, phi=phi), budget.printed_size(kappa=kappa, phi=phi)
-    return Inferred(estimates.argmax(1), kappa, phi, *sizes)
+    return Inferred(counts.argmax(1), kappa, phi, *sizes)
 
 
 @torch.no_grad()
-def _drawn(network: Network, x: Tensor, scales: Scales, draws: int, generator: torch.Generator) -> Drawn:
+def _votes(network: Network, x: Tensor, scales: Scales, draws: int, generator: torch.Generator) -> NDArray[np.int64]:
+    """How often each class had the largest product, [N, K]."""
     flat = x.flatten(1).to(network.theta1) + network.shift
     plain = flat @ network.theta1
     classes = network.last.out_features
-    means = torch.zeros(len(x), classes, dtype=torch.float64, device=flat.device)
-    counts = torch.zeros_like(means)
+    counts = torch.zeros(len(x), classes, dtype=torch.int64, device=flat.device)
     for rows in torch.split(torch.arange(len(x), device=flat.device), max(1, AT_ONCE // draws)):
         for start in range(0, draws, AT_ONCE):
             now = min(AT_ONCE, draws - start)
@@ -237,13 +197,12 @@ def _drawn(network: Network, x: Tensor, scales: Scales, draws: int, generator: t
             first = _probabilities(network, noisy.flatten(0, 1) @ network.theta1, network.latent)
             noise = _laplace((len(rows) * now, plain.shape[1]), scales.hidden, generator)
             second = _probabilities(network, plain[rows].repeat_interleave(now, 0), network.latent + noise)
-            products = (first * second).view(len(rows), now, classes).double()
+            products = (first * second).view(len(rows), now, classes)
             if not bool(products.isfinite().all()):  # of scores that are no numbers argmax would make a sure label
                 raise ValueError("network must give finite scores at x with noise of these scales, got nan or inf")
-            means[rows] += products.sum(1) / draws
-            winners = torch.nn.functional.one_hot(products.argmax(2), classes)
-            counts[rows] += winners.sum(1)
-    return Drawn(means.clamp(0.0, 1.0).cpu().numpy(), counts.cpu().numpy(), draws)
+            counts[rows] += torch.nn.functional.one_hot(products.argmax(2), classes).sum(1)
+    found: NDArray[np.int64] = counts.cpu().numpy()
+    return found
 
 
 def _probabilities(network: Network, h: Tensor, noise: Tensor) -> Tensor:
