@@ -222,9 +222,9 @@ class Simulation:
         settings |= {"rule": _name(self.rule), "attack": _name(self.attack)}
         ids = [part.tolist() for part in self.shards or ()]
         settings["shards"] = hashlib.sha256(repr(ids).encode()).hexdigest()
-        own: dict[str, Any] = {"source": source, "account": account, "settings": settings}
+        own: dict[str, Any] = {"make": source, "account": account, "settings": settings}
         loss_fn, x, y = self.data
-        run = loop.run(self.model, loss_fn, x, y, **own, **self.common)
+        run = loop.Training(self.model, loss_fn, x, y, **own, **self.common).run()
         return SimulatedRun(*run, worker_guarantee=self.guarantees([run.steps], releases=1)[0])
 
 

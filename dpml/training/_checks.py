@@ -26,10 +26,13 @@ __all__ = [
     "layers_that_mix",
     "module",
 ]
-__all__ += ["loss_function", "one_device", "one_loss_each", "optimizer", "out_of_range", "pair", "trained_parameters"]
+__all__ += ["one_device", "one_loss_each", "optimizer", "out_of_range", "pair", "trained_parameters"]
 
 LossFunction = Callable[[Any, Tensor], Tensor]
 """A function of outputs and labels that returns one loss for each example."""
+
+MOST = 1e16
+"""The largest example and parameter: norms of gradients are squared, and single precision ends at 3e38."""
 
 
 # ---- data ----
@@ -76,8 +79,8 @@ def examples(x: Any, y: Any, *, names: tuple[str, str] = ("x", "y")) -> None:
     for name, value in zip(names, (x, y), strict=True):
         if len(value) == 0:
             raise ValueError(f"{name} must hold at least one example, got shape {tuple(value.shape)}")
-        if (value.is_floating_point() or value.is_complex()) and not bool(value.isfinite().all()):
-            raise ValueError(f"{name} must hold finite numbers, got an element that is not")
+        if (value.is_floating_point() or value.is_complex()) and not bool((value.abs() <= MOST).all()):
+            raise ValueError(f"{name} must hold finite numbers of size at most {MOST:g}, got another one")
 
 
 def differing(x: Tensor, y: Tensor, *, count: int) -> Tensor:
@@ -155,8 +158,8 @@ def one_device(parameters: dict[str, nn.Parameter]) -> torch.device:
     if len(devices) > 1 or devices == ["meta"]:
         raise ValueError(f"model must have its parameters on one device, got {', '.join(devices)}")
     for name, parameter in parameters.items():
-        if not bool((parameter.abs() <= 1e16).all()):
-            raise ValueError(f"model must have finite parameters of size at most 1e16, got another one: {name}")
+        if not bool((parameter.abs() <= MOST).all()):
+            raise ValueError(f"model must have finite parameters of size at most {MOST:g}, got another one: {name}")
     return torch.device(devices[0])
 
 
@@ -205,16 +208,6 @@ def evaluated(model: nn.Module) -> Iterator[None]:
 
 
 # ---- losses ----
-
-
-def loss_function(loss_fn: Any) -> None:
-    """Refuse what cannot be called.
-
-    Raises:
-        ValueError: as said.
-    """
-    if not callable(loss_fn):
-        raise ValueError(f"loss_fn must be a function of (outputs, y), got {type(loss_fn).__name__}")
 
 
 def one_loss_each(losses: Any, count: int) -> Tensor:

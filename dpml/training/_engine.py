@@ -22,8 +22,7 @@ from torch.utils import _pytree as pytree
 from dpml.training import _checks
 from dpml.training._layers import Part, any_layer, named, rule_of
 
-__all__ = ["Call", "Parts", "Plan", "Unit", "contract", "differentiate", "exact_products", "forward", "parts_of"]
-__all__ += ["plan_of"]
+__all__ = ["Call", "Parts", "Plan", "Unit", "contract", "differentiate", "exact_products", "plan_of"]
 
 Parts = list[tuple[str, Part]]
 
@@ -111,7 +110,7 @@ def _units(model: nn.Module) -> Iterator[Unit]:
 # ---- forwards, listening ----
 
 
-def forward(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, list[Call]]:
+def _forward(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, list[Call]]:
     """Run the model once; return the losses with their graph and one call for each unit."""
     recording = nullcontext() if torch.is_grad_enabled() else torch.enable_grad()  # switching costs, so only if needed
     with recording, _heard(plan.units) as calls:
@@ -206,18 +205,18 @@ def _refuse_calls(plan: Plan, calls: list[int]) -> None:
 
 def differentiate(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Parts]:
     """Return losses [B], norms [B] in float64 and the parts by which weighted sums are made."""
-    losses, calls = forward(model, plan, loss_fn, x, y)
-    return losses.detach(), *parts_of(losses, calls, keep_graph=False)
+    losses, calls = _forward(model, plan, loss_fn, x, y)
+    return losses.detach(), *_parts_of(losses, calls)
 
 
-def parts_of(losses: Tensor, calls: list[Call], *, keep_graph: bool) -> tuple[Tensor, Parts]:
+def _parts_of(losses: Tensor, calls: list[Call]) -> tuple[Tensor, Parts]:
     """Return the norms and the parts; `calls` is emptied on the way, so that memory is free as soon as it can be."""
     edges = [edge for call in calls for edge in call.edges if edge is not None]
     if not edges:
         raise ValueError("model must be differentiable in its trained parameters, got outputs without gradient")
     ones = torch.ones_like(losses)
     with _no_autocast(losses.device.type):
-        reached = torch.autograd.grad(losses, edges, ones, allow_unused=True, retain_graph=keep_graph)
+        reached = torch.autograd.grad(losses, edges, ones, allow_unused=True)
     found = [None if gradient is None else gradient.detach() for gradient in reached]
     del reached
     batch = losses.shape[0]

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-__all__ = ["Deferred", "Randomness", "checkpoint_path", "fingerprint", "global_state", "kept_global_state", "load"]
-__all__ += ["new_seed", "save", "set_global_state", "settings"]
+__all__ = ["Deferred", "Randomness", "checkpoint_path", "fingerprint", "fits", "global_state", "kept_global_state"]
+__all__ += ["load", "new_seed", "save", "set_global_state", "settings"]
 
 State = dict[str, torch.Tensor]
 
@@ -134,7 +134,7 @@ def checkpoint_path(checkpoint: Any) -> Path | None:
     if not isinstance(checkpoint, str | os.PathLike):
         raise ValueError(f"checkpoint must be None or the path of a file, got {type(checkpoint).__name__}")
     path = Path(checkpoint)
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise ValueError(f"checkpoint must be the path of a file in an existing folder, got {str(path)!r}")
     return path
 
@@ -200,26 +200,37 @@ def load(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
     try:
         with zipfile.ZipFile(path) as parts:
             whole = parts.testzip() is None
-        content = torch.load(path, map_location="cpu", weights_only=True) if whole else None
+        content: Any = torch.load(path, map_location="cpu", weights_only=True) if whole else None
     except Exception:  # whatever a file that was cut short, or is another's, may lead to
         content = None
-    form = {"settings": dict, "done": int, "points": list, "counts": dict}
-    if (
-        not isinstance(content, dict)
-        or content.get("dpml") != VERSION
-        or content.get("done", -1) not in range(10**9 + 1)
-    ):
-        content = {}
-    if not all(isinstance(content.get(name), kind) for name, kind in form.items()):
+    kinds = {"dpml": int, "done": int, "settings": dict}
+    known = isinstance(content, dict) and all(type(content.get(name)) is kind for name, kind in kinds.items())
+    if not known or content["dpml"] != VERSION or content["done"] < 0:
         raise ValueError(
             f"checkpoint must be a whole file that a run of this version wrote, got {path}: give another path, or "
             "move that file away to begin anew"
         )
     before: dict[str, Any] = content["settings"]
     for name in {**before, **settings}:
-        if before.get(name) != settings.get(name):
+        if repr(before.get(name)) != repr(settings.get(name)):
             raise ValueError(
                 f"checkpoint must be of a run with the same settings, got one with {name} = {before.get(name)!r} in "
                 f"place of {settings.get(name)!r}: continuing it would use its noise for another mechanism"
             )
-    return content
+    return dict(content)
+
+
+def fits(value: Any, like: Any) -> bool:
+    """Whether a part of a checkpoint has the form of `like`, the state of a run that did nothing yet.
+
+    Dictionaries have its keys, lists are of parts like its first, tensors agree in all but the first dimension, and
+    what it says nothing of is a number or a tensor.
+    """
+    if isinstance(like, dict):
+        known = isinstance(value, dict) and like.keys() <= value.keys()
+        return known and all(fits(part, like.get(name, 0.0)) for name, part in value.items())
+    if isinstance(like, list):
+        return isinstance(value, list) and all(fits(part, like[0]) for part in value)
+    if isinstance(like, torch.Tensor):
+        return isinstance(value, torch.Tensor) and value.shape[1:] == like.shape[1:]
+    return isinstance(value, torch.Tensor) or type(value) in (int, float)

@@ -5,8 +5,8 @@ of the loss reaches the parameters past the layers. With some examples removed, 
 others must stay: that is the neighbouring relation itself. And what the model says in evaluation must be what it said
 before all this: otherwise it remembers what it saw.
 
-A few examples do not show what happens in a large batch only, so that of a whole batch the losses are compared with
-those of half of it (`halves`): a forward pass and a half, without gradients.
+A few examples do not show what happens in a large batch only, so that a whole batch is compared with half of it in the
+same way (`halves`): that costs a step and a half.
 
 Whatever may make a difference without a fault is held still. Rounding: everything is computed in double precision, also
 what a model makes in lower precision. Random numbers: they are constants. Special points: at zero, or at the minimum of
@@ -16,9 +16,9 @@ they do to each other, so that the rows are chosen to differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,8 @@ __all__ = ["again", "compare", "halves", "one_by_one"]
 
 _LOWER = (torch.float16, torch.bfloat16, torch.float32)
 _EVERYWHERE = "statistics over the batch or its size, and for random numbers, in the model and in loss_fn"
+_RESTS = slice(1, None), slice(0, 1), slice(0, None, 4)
+"""Who is left when examples are removed: all but one, one alone, some."""
 
 
 def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor, *, move: float) -> None:
@@ -42,40 +44,38 @@ def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Te
     Raises:
         ValueError: saying what differs, with the remedy.
     """
+    runs = _Runs(model, plan, loss_fn, _run_state.global_state(x.device))
     try:
-        found = _finding(model, plan, loss_fn, _double(x), _double(y), move=move, tolerance=1e-8)
+        wide = _double(x), _double(y)
+        with _held(model, x, move=move, double=True):
+            found = _finding(runs, *wide, 1e-8)
     except Exception:  # a kernel that knows single precision only, or a refusal that comes again
         lower = any(p.dtype in _LOWER[:2] for p in plan.parameters.values()) or torch.is_autocast_enabled(x.device.type)
-        found = _finding(model, plan, loss_fn, x, y, move=move, tolerance=5e-2 if lower else 3e-3)
+        with _held(model, x, move=move, double=False):
+            found = _finding(runs, x, y, 5e-2 if lower else 3e-3)
     if found:
         raise ValueError(found)
 
 
 def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
-    """Raise if losses of a whole batch change when half of it is removed: in this precision, and if so in double too.
+    """Raise if a whole batch changes when half of it is removed: in this precision, and if so in double too.
 
     Raises:
         ValueError: as said.
     """
-
-    for double in (False, True)[: 2 * (len(x) > 1)]:
-        still = _moved(model, move=0.0, double=double), _Still(double=double)
-        given, labels = (_double(x), _double(y)) if double else (x, y)
-        try:
-            with torch.no_grad(), _run_state.kept_global_state(x.device), still[0], still[1]:
-                together = _checks.one_loss_each(loss_fn(model(given.clone()), labels), len(x))
-                alone = loss_fn(model(given[::2].clone()), labels[::2])
-            if _close(together[::2], alone, 1e-8 if double else 3e-3):
-                return
-        except Exception as error:
-            if not double:  # in double a kernel that knows single precision only fails, too
-                came = f"{type(error).__name__}: {error}"
-                raise ValueError(f"x and y must be what model and loss_fn accept, got {came}") from error
-    if len(x) > 1:
-        raise ValueError(
-            f"model must treat examples one by one, but losses in a batch of {len(x)} change when half of it is "
-            f"removed: look for {_EVERYWHERE}"
-        )
+    runs, half = _Runs(model, _engine.plan_of(model), loss_fn, _run_state.global_state(x.device)), [slice(0, None, 2)]
+    try:
+        with _held(model, x, move=0.0, double=False):
+            found = _change(runs, x, y, half, 3e-3)
+    except Exception as error:
+        came = f"{type(error).__name__}: {error}"
+        raise ValueError(f"x and y must be what model and loss_fn accept, got {came}") from error
+    if found:
+        wide = _double(x), _double(y)
+        with suppress(Exception), _held(model, x, move=0.0, double=True):  # a kernel may know single precision only
+            found = _change(runs, *wide, half, 1e-8)
+    if found:
+        raise ValueError(found)
 
 
 def again(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, augment: Any, step: int) -> None:
@@ -109,9 +109,7 @@ def one_by_one(augment: Any, x: Tensor, y: Tensor) -> Tensor:
         if not isinstance(whole, Tensor) or len(whole) != len(x):
             came = f"shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
             raise ValueError(f"augment must return a tensor with a row for each of {len(x)} examples, got {came}")
-        others = [
-            (rest, augment(x[rest].clone(), y[rest])) for rest in (slice(1, None), slice(0, 1), slice(0, None, 4))
-        ]
+        others = [(rest, augment(x[rest].clone(), y[rest])) for rest in _RESTS]
     for rest, after in others:
         same = torch.isclose(whole[rest], after, rtol=1e-3, atol=1e-5)
         if len(x) > 1 and bool((same.flatten(1).double().mean(1) < 0.9).any()):
@@ -121,86 +119,61 @@ def one_by_one(augment: Any, x: Tensor, y: Tensor) -> Tensor:
     return whole
 
 
-def _finding(
-    model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor, *, move: float, tolerance: float
-) -> str | None:
+class _Runs(NamedTuple):
+    """What is tested, and the state of the random numbers from which each run of it begins."""
+
+    model: nn.Module
+    plan: _engine.Plan
+    loss_fn: Any
+    state: _run_state.State
+
+    def losses(self, x: Tensor, y: Tensor) -> Tensor:
+        _run_state.set_global_state(self.state, x.device)
+        return _checks.one_loss_each(self.loss_fn(self.model(x.clone()), y), len(x))
+
+    def evaluated(self, x: Tensor, y: Tensor) -> Tensor:
+        with torch.no_grad(), _checks.evaluated(self.model):
+            return self.losses(x, y)
+
+    def engine(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, _engine.Parts]:
+        _run_state.set_global_state(self.state, x.device)
+        return _engine.differentiate(self.model, self.plan, self.loss_fn, x.clone(), y)
+
+
+def _finding(runs: _Runs, x: Tensor, y: Tensor, tolerance: float) -> str | None:
     """What differs, or None."""
-    double = tolerance < 1e-6
-    with _run_state.kept_global_state(x.device), _moved(model, move=move, double=double), _Still(double=double):
-        if len(x) == 1:  # beside one example stands another like it
-            x, y = torch.cat([x, x]), torch.cat([y, y])
-        x, y = _apart(x), _apart(y)
-        state = _run_state.global_state(x.device)
-        first = _evaluated(model, loss_fn, x.clone(), y)
-        _run_state.set_global_state(state, x.device)
-        losses, calls = _engine.forward(model, plan, loss_fn, x.clone(), y)
-        norms, parts = _engine.parts_of(losses, calls, keep_graph=True)
-        name = _differing_sum(losses, norms, parts, plan.parameters, tolerance)
-        if name is not None:
-            return (
-                f"model must use parameters in their own layers and examples one by one, but the gradient of {name!r} "
-                "differs from the ordinary one: it is used outside its layer as well, the loss has a term in it (for a "
-                "penalty on weights use the optimizer's weight_decay), examples act on each other, or the batch is not "
-                "the first dimension"
-            )
-        for rest in (slice(1, None), slice(0, 1), slice(0, None, 4)):
-            _run_state.set_global_state(state, x.device)
-            after, norms_after, parts_after = _on(model, plan, loss_fn, x[rest].clone(), y[rest])
-            here, zero = torch.zeros_like(norms), torch.zeros((), device=x.device)
-            here[rest] = _weights(len(x), x.device)[rest]
-            size, sums = (here @ norms)[None], _engine.contract(parts, here)
-            less = _engine.contract(parts_after, here[rest])
-            names = sums.keys() | less.keys()
-            off = torch.stack([(sums.get(n, zero) - less.get(n, zero)).double().norm() for n in names]).norm()
-            off = torch.where(norms.isfinite().all(), off, 0.0)
-            same_losses = _close(losses.detach()[rest], after, tolerance)
-            if not (
-                same_losses and _close(norms[rest], norms_after, tolerance) and _close(size, size + off, tolerance)
-            ):
-                return (
-                    f"model must treat examples one by one, but the {'gradient' if same_losses else 'loss'} of an "
-                    f"example changes when another is removed: look for {_suspect(model(x), y)}"
-                )
-        _run_state.set_global_state(state, x.device)
-        if not _close(first, _evaluated(model, loss_fn, x.clone(), y), tolerance):
-            return (
-                "model must not remember examples, got one whose outputs in evaluation mode differ after it has seen "
-                "some: what it keeps of the data would leave without noise"
-            )
+    if len(x) == 1:  # beside one example stands another like it
+        x, y = torch.cat([x, x]), torch.cat([y, y])
+    x, y = _apart(x), _apart(y)
+    before = runs.evaluated(x, y)
+    name = _differing_sum(runs, x, y, tolerance)
+    if name is not None:
+        return (
+            f"model must use parameters in their own layers and examples one by one, but the gradient of {name!r} "
+            "differs from the ordinary one: it is used outside its layer as well, the loss has a term in it (for a "
+            "penalty on weights use the optimizer's weight_decay), examples act on each other or on a later batch, or "
+            "the batch is not the first dimension"
+        )
+    change = _change(runs, x, y, _RESTS, tolerance)
+    if change is not None:
+        return change
+    if not _close(before, runs.evaluated(x, y), tolerance):
+        return (
+            "model must not remember examples, got one whose outputs in evaluation mode differ after it has seen some: "
+            "what it keeps of the data would leave without noise"
+        )
     return None
 
 
-def _evaluated(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> Tensor:
-    """The losses in evaluation mode."""
-    with torch.no_grad(), _checks.evaluated(model):
-        return _checks.one_loss_each(loss_fn(model(x), y), len(x))
-
-
-def _weights(count: int, device: torch.device) -> Tensor:
-    """Weights that all differ."""
-    return 0.5 + (torch.arange(count, device=device, dtype=torch.float64) * 0.6180339887) % 1.0
-
-
-def _on(
-    model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Tensor
-) -> tuple[Tensor, Tensor, _engine.Parts]:
-    """Losses, norms and parts of a smaller batch."""
-    try:
-        return _engine.differentiate(model, plan, loss_fn, x, y)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise ValueError(f"model must accept a batch of any size, but fails on {len(x)}: {reason}") from error
-
-
-def _differing_sum(
-    losses: Tensor, norms: Tensor, parts: _engine.Parts, parameters: dict[str, nn.Parameter], tolerance: float
-) -> str | None:
+def _differing_sum(runs: _Runs, x: Tensor, y: Tensor, tolerance: float) -> str | None:
     """The parameter in which the weighted sum is not the gradient of the weighted loss, the weights all different."""
-    weights = _weights(len(losses), losses.device)
-    sums = _engine.contract(parts, weights)
+    weights, parameters = _weights(x), runs.plan.parameters
+    _, norms, parts = runs.engine(x, y)
+    with torch.enable_grad():
+        losses = runs.losses(x, y)
     with torch.autocast(losses.device.type, enabled=False):
         ordinary = torch.autograd.grad(losses, list(parameters.values()), weights.to(losses.dtype), allow_unused=True)
-    size = float(weights @ norms)
+    sums, size = _engine.contract(parts, weights), float(weights @ norms)
     rounding = 4.0 * len(losses) * torch.finfo(losses.dtype).eps  # where the gradient itself is zero but for rounding
     for (name, parameter), gradient in zip(parameters.items(), ordinary, strict=True):
         expected = torch.zeros_like(parameter) if gradient is None else gradient.to_dense()
@@ -208,6 +181,40 @@ def _differing_sum(
         if difference > tolerance * size + rounding:
             return name
     return None
+
+
+def _change(runs: _Runs, x: Tensor, y: Tensor, rests: Sequence[slice], tolerance: float) -> str | None:
+    """What changes in an example when only one of these parts of its batch is left, or None."""
+    losses, norms, parts = runs.engine(x, y)
+    for rest in rests:
+        try:
+            losses_after, norms_after, parts_after = runs.engine(x[rest], y[rest])
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+            raise ValueError(f"model must accept a batch of any size, but fails on {len(x[rest])}: {reason}") from error
+        here, zero = torch.zeros_like(norms), torch.zeros((), device=x.device)
+        here[rest] = _weights(x)[rest]
+        size, sums, less = (
+            (here @ norms)[None],
+            _engine.contract(parts, here),
+            _engine.contract(parts_after, here[rest]),
+        )
+        names = sums.keys() | less.keys()
+        off = torch.stack([(sums.get(n, zero) - less.get(n, zero)).double().norm() for n in names]).norm()
+        off = torch.where(norms.isfinite().all(), off, 0.0)
+        same_losses = _close(losses[rest], losses_after, tolerance)
+        if not (same_losses and _close(norms[rest], norms_after, tolerance) and _close(size, size + off, tolerance)):
+            return (
+                f"model must treat examples one by one, but in a batch of {len(x)} the "
+                f"{'gradient' if same_losses else 'loss'} of an example changes when another is removed: look for "
+                f"{_suspect(runs.model(x), y)}"
+            )
+    return None
+
+
+def _weights(x: Tensor) -> Tensor:
+    """A weight for each example, all different."""
+    return 0.5 + (torch.arange(len(x), device=x.device, dtype=torch.float64) * 0.6180339887) % 1.0
 
 
 def _suspect(outputs: Any, y: Tensor) -> str:
@@ -245,21 +252,36 @@ class _Still(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 args, kwargs = pytree.tree_map(_double if mixed else _double_type, (args, kwargs))
         out = func(*args, **kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags:
-            out = _constant(func._schema.name.removeprefix("aten::"), args, out, pure=not tensors)
+            out = _constant(func._schema.name.removeprefix("aten::"), tensors, out)
         return _double(out) if self._double and not tensors else out
 
 
-def _constant(name: str, args: Any, out: Any, *, pure: bool) -> Any:
-    """In place of random numbers: the same whatever the shape. A law that depends on other numbers is left alone."""
+_LAWS = {"bernoulli", "binomial", "normal", "poisson", "_sample_dirichlet", "_standard_gamma"}
+
+
+def _constant(name: str, given: list[Tensor], out: Any) -> Any:
+    """In place of random numbers: the same whatever the shape, or the sum of the numbers that their law depends on."""
     if name == "native_dropout":
-        return args[0].clone(), torch.ones_like(out[1])
-    if name == "normal" and not pure:
-        return torch.zeros_like(out) + args[0]
-    if name == "bernoulli":
-        return (args[0] > 0.5).to(out.dtype)
-    if pure or name.endswith(("_", "_like")):
-        out.fill_(0.5 if out.is_floating_point() else 0)
+        return given[0].clone(), torch.ones_like(out[1])
+    if name == "rrelu_with_noise":  # the second is for the way back
+        return given[0] * given[1].copy_(torch.where(given[0] > 0.0, 1.0, 0.2))
+    if name == "multinomial":
+        return given[0].argmax(-1, keepdim=True).expand_as(out).clone()
+    shape_only = name.endswith(("_", "_like"))  # what the first tensor lends
+    if given and not shape_only and name not in _LAWS:  # attention and the like, with dropout of their own
+        return out
+    law = given[shape_only:]
+    out.fill_(0.5 if out.is_floating_point() and not law else 0)
+    for numbers in law:
+        out.add_(numbers.to(out.dtype))
     return out
+
+
+@contextmanager
+def _held(model: nn.Module, x: Tensor, *, move: float, double: bool) -> Iterator[None]:
+    """Everything that may make a difference without a fault is held still, and put back at the end."""
+    with _run_state.kept_global_state(x.device), _moved(model, move=move, double=double), _Still(double=double):
+        yield
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -125,112 +125,124 @@ def train(
         raise ValueError(f"corrupt must be a function, and None with a checkpoint, got {type(corrupt).__name__}")
     share = share_of(group)
     del given["corrupt"], given["group"]
-    return run(
-        source=lambda: Worker(
-            model, loss_fn, x, y, mechanism, sampling, generator, micro_batch, corrupt, augment, share
-        ),
+    return Training(
+        make=lambda: Worker(model, loss_fn, x, y, mechanism, sampling, generator, micro_batch, corrupt, augment, share),
         account=lambda counts: mechanism.guarantees(counts, sampling=sampling, n=len(x), delta=delta),
         share=share,
         **given,
-    )
+    ).run()
 
 
-def run(
-    model: torch.nn.Module,
-    loss_fn: LossFunction,
-    x: Tensor,
-    y: Tensor,
-    *,
-    source: Callable[[], Source],
-    account: Callable[[Sequence[int]], list[Guarantee]],
-    settings: Mapping[str, Any] | None = None,
-    mechanism: Mechanism,
-    sampling: Sampler,
-    steps: int,
-    optimizer: torch.optim.Optimizer,
-    delta: float,
-    generator: torch.Generator,
-    micro_batch: int | None,
-    trace_every: int | None,
-    test: tuple[Tensor, Tensor] | None,
-    checkpoint: str | Path | None,
-    augment: Augment | None = None,
-    share: Share | None = None,
-) -> Run:
-    """Check what `train` checks, then train with the vectors of a source that is made after that.
+@dataclass(eq=False)
+class Training:
+    """One run: its arguments, which it checks, its state, and what happens to it in a step.
 
-    `account` gives the guarantee after each number of steps in an increasing sequence; `settings` are what a checkpoint
-    must have in common beside those of `train`.
+    `make` gives the source of the vectors, after everything else was checked; `account` the guarantee after each number
+    of steps in an increasing sequence; `settings` are what a checkpoint must have in common beside those of `train`.
 
     Raises:
         ValueError: as `train`.
 
     Source: `train`.
     """
-    if not isinstance(mechanism, Mechanism):
-        raise ValueError(f"mechanism must be one, such as dp_sgd(sigma=1.0, clip_norm=1.0), got {repr(mechanism)[:60]}")
-    sampling = sampler("sampling", sampling)
-    parameters = _checks.trained_parameters(model)
-    device = _checks.one_device(parameters)
-    _checks.loss_function(loss_fn)
-    _checks.examples(x, y)
-    if isinstance(sampling, FixedSize) and sampling.m > len(x):
-        raise ValueError(f"sampling must draw at most the {len(x)} examples that there are, got {sampling}")
-    steps = arguments.integer("steps", steps, 1, 10**9)
-    cpu_generator(generator)
-    _checks.optimizer(optimizer, parameters)
-    if micro_batch is not None:
-        micro_batch = arguments.integer("micro_batch", micro_batch, 1)
-    every = -(-steps // 20) if trace_every is None else arguments.integer("trace_every", trace_every, 1)
-    if test is not None:
-        if not isinstance(test, tuple | list) or len(test) != 2:
-            raise ValueError(f"test must be None or a pair of tensors (x, y), got {type(test).__name__}")
-        _checks.examples(*test, names=("test", "test"))
-    path = _run_state.checkpoint_path(checkpoint)
-    if augment is not None:
-        arguments.function("augment", augment)
-    with _run_state.kept_global_state(device):
-        some = _checks.examples_tried(model, loss_fn, x, y, device=device, names="x and y")
-        if test is not None:
-            some_test = _checks.examples_tried(model, loss_fn, *test, device=device, names="test")
-            with _checks.evaluated(model), torch.no_grad():
-                _checks.classified(model(some_test[0]), some_test[1], name="test")
-        self_test(model, loss_fn, _self_test.one_by_one(augment, *some), some[1])
-        ids = sampling.draw(len(x), generator=torch.Generator())[:micro_batch]  # as many as in the batches to come
-        batch = x[ids.to(x.device)].to(device), y[ids.to(y.device)].to(device)
-        _self_test.halves(model, loss_fn, _self_test.one_by_one(augment, *batch), batch[1])
-        training = Training(model, source, account, steps, optimizer, every, test, path, share)
-        if path is not None or share is not None:
-            kept = _run_state.settings(mechanism, sampling, delta, optimizer, parameters, device, x, y)
-            training.settings = {**kept, **(settings or {})}
-        return training.run()
-
-
-@dataclass(eq=False)
-class Training:
-    """One run: its checked arguments, its state, and what happens to it in a step."""
 
     model: torch.nn.Module
+    loss_fn: LossFunction
+    x: Tensor
+    y: Tensor
+    _: KW_ONLY
     make: Callable[[], Source]
     account: Callable[[Sequence[int]], list[Guarantee]]
+    mechanism: Mechanism
+    sampling: Sampler
     steps: int
     optimizer: torch.optim.Optimizer
-    every: int
+    delta: float
+    generator: torch.Generator
+    micro_batch: int | None
+    trace_every: int | None
     test: tuple[Tensor, Tensor] | None
-    path: Path | None
+    checkpoint: str | Path | None
+    augment: Augment | None = None
     share: Share | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise ValueError(
+                f"mechanism must be one, such as dp_sgd(sigma=1.0, clip_norm=1.0), got {repr(self.mechanism)[:60]}"
+            )
+        sampler("sampling", self.sampling)
         self.parameters = _checks.trained_parameters(self.model)
         self.device = _checks.one_device(self.parameters)
+        arguments.function("loss_fn", self.loss_fn)
+        _checks.examples(self.x, self.y)
+        if isinstance(self.sampling, FixedSize) and self.sampling.m > len(self.x):
+            raise ValueError(
+                f"sampling must draw at most the {len(self.x)} examples that there are, got {self.sampling}"
+            )
+        arguments.real("expected_batch", self.sampling.expected(len(self.x)), 1e-16, 1e16)
+        self.steps = arguments.integer("steps", self.steps, 1, 10**9)
+        cpu_generator(self.generator)
+        _checks.optimizer(self.optimizer, self.parameters)
+        if self.micro_batch is not None:
+            self.micro_batch = arguments.integer("micro_batch", self.micro_batch, 1)
+        every = -(-self.steps // 20) if self.trace_every is None else self.trace_every
+        self.every = arguments.integer("trace_every", every, 1)
+        if self.test is not None:
+            if not isinstance(self.test, tuple | list) or len(self.test) != 2:
+                raise ValueError(f"test must be None or a pair of tensors (x, y), got {type(self.test).__name__}")
+            _checks.examples(*self.test, names=("test", "test"))
+        self.path = _run_state.checkpoint_path(self.checkpoint)
+        if self.augment is not None:
+            arguments.function("augment", self.augment)
         self.done, self.updating = 0, False
-        self.settings: dict[str, Any] = {}
         self.recorder = Recorder()
         self.last_norms = torch.empty(0, device=self.device)
         self.bad_step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.looks_always = self.device.type == "cpu"
         self.guarantees: dict[int, Guarantee] = {}
-        self._guarantees([*range(self.every, self.steps, self.every), self.steps])  # may refuse
+
+    def run(self) -> Run:
+        """All steps that are left, after what a few examples and the first batch show, and with the checkpoints."""
+        with _run_state.kept_global_state(self.device):
+            self._try()
+            self._guarantees([*range(self.every, self.steps, self.every), self.steps])  # may refuse
+            self._begin()
+            return self._go_on()
+
+    def _try(self) -> None:
+        """Run the model on some of the examples: what it cannot take, or would mix, is refused."""
+        model, loss_fn, x, y = self.model, self.loss_fn, self.x, self.y
+        some = _checks.examples_tried(model, loss_fn, x, y, device=self.device, names="x and y")
+        if self.test is not None:
+            some_test = _checks.examples_tried(model, loss_fn, *self.test, device=self.device, names="test")
+            with _checks.evaluated(model), torch.no_grad():
+                _checks.classified(model(some_test[0]), some_test[1], name="test")
+        self_test(model, loss_fn, _self_test.one_by_one(self.augment, *some), some[1])
+        ids = self.sampling.draw(len(x), generator=torch.Generator())[: self.micro_batch]  # as the batches to come
+        batch = x[ids.to(x.device)].to(self.device), y[ids.to(y.device)].to(self.device)
+        _self_test.halves(model, loss_fn, _self_test.one_by_one(self.augment, *batch), batch[1])
+
+    def _begin(self) -> None:
+        """Make the source, or go on where the checkpoint ends; see that all processes are about to do the same."""
+        self.common: dict[str, Any] = {}
+        if self.path is not None or self.share is not None:
+            given = self.mechanism, self.sampling, self.delta, self.optimizer, self.parameters, self.device
+            self.common = {**_run_state.settings(*given, self.x, self.y), **self.settings}
+        loaded = None if self.path is None else _run_state.load(self.path, self.common)
+        if loaded and loaded["done"] > self.steps:
+            raise ValueError(f"steps must be at least the {loaded['done']} of the checkpoint, got {self.steps}")
+        self.source = self.make()
+        if loaded:
+            try:
+                self._restore(loaded)
+            except Exception as error:
+                raise ValueError(f"checkpoint must hold this model and optimizer, got {self.path}: {error}") from error
+        if self.share is not None:
+            self._agree(self.share)
+
+    # ---- the steps ----
 
     def step(self) -> None:
         """Take a vector from the source, and update."""
@@ -256,21 +268,8 @@ class Training:
             parameter.grad = piece.view_as(parameter).to(parameter.dtype)
         self.optimizer.step()
 
-    # ---- the run ----
-
-    def run(self) -> Run:
-        """All steps that are left, the points of the trace, and the checkpoints."""
-        loaded = _run_state.load(self.path, self.settings) if self.path else None
-        if loaded and loaded.get("done", 0) > self.steps:
-            raise ValueError(f"steps must be at least the {loaded['done']} of the checkpoint, got {self.steps}")
-        self.source = self.make()
-        if loaded:
-            try:
-                self._restore(loaded)
-            except Exception as error:
-                raise ValueError(f"checkpoint must hold this model and optimizer, got {self.path}: {error}") from error
-        if self.share is not None:
-            self._agree(self.share)
+    def _go_on(self) -> Run:
+        """The steps that are left, and the points of the trace."""
         quiet = True if self.share is not None and self.share.rank > 0 else None
         bar = tqdm(total=self.steps, initial=self.done, disable=quiet, delay=0.5, desc="private steps")
         with bar, _run_state.Deferred() as interruption:
@@ -315,7 +314,7 @@ class Training:
     def _agree(self, share: Share) -> None:
         """See that all processes are about to do the same."""
         state = self.source.state()["randomness"]
-        facts = {"checkpoint": self.done, **self.settings, "steps": self.steps, "trace_every": self.every}
+        facts = {"checkpoint": self.done, **self.common, "steps": self.steps, "trace_every": self.every}
         facts["model"] = _run_state.fingerprint(*self.parameters.values())
         facts["generator"] = _run_state.fingerprint(*(state[name] for name in sorted(state)))
         share.agree(facts)
@@ -383,17 +382,16 @@ class Training:
         text = (
             f"A loss, a gradient or a parameter was not finite in step {step}; the model is as after step {self.done}. "
             f"Spent, with the step that failed: {run.guarantee} That training stopped is known too, and no epsilon "
-            "covers it. A smaller learning rate may help."
+            f"covers it. {'A smaller learning rate may help, or' if step > 1 else 'No update was made yet:'} look for "
+            "examples whose loss or gradient is beyond the range of the floats."
         )
         return Diverged(text, run, step)
 
     # ---- the disk ----
 
-    def _save(self) -> None:
-        if self.path is None:
-            return
-        content = {
-            "settings": self.settings,
+    def _content(self) -> dict[str, Any]:
+        return {
+            "settings": self.common,
             "done": self.done,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -403,12 +401,20 @@ class Training:
             "counts": self.recorder.counts,
             "norms": self.last_norms,
         }
-        _run_state.save(self.path, content)
+
+    def _save(self) -> None:
+        if self.path is not None:
+            _run_state.save(self.path, self._content())
 
     def _restore(self, content: dict[str, Any]) -> None:
-        self.done = int(content["done"])
+        form = self._content() | {"points": [self.recorder.point(0, self.last_norms, 0.0)]}
+        for name in form.keys() - {"settings", "model", "optimizer"}:
+            if name not in content or not _run_state.fits(content[name], form[name]):
+                raise ValueError(f"{name!r} in it is of another form than a run writes")
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
+        _checks.optimizer(self.optimizer, self.parameters)
         self.source.restore(content["source"])
+        self.done = content["done"]
         self.recorder = Recorder(content["points"], on(self.device, content["sums"]), content["counts"])
         self.last_norms = content["norms"].to(self.device)

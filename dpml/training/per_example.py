@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from dpml import arguments
 from dpml.training import _checks, _engine, _self_test
 from dpml.training._checks import LossFunction
 
@@ -184,5 +185,5 @@ def _checked(model: Any, loss_fn: Any, x: Any, y: Any) -> _engine.Plan:
 
 def _check_arguments(model: Any, loss_fn: Any, x: Any, y: Any) -> None:
     _checks.module(model)
-    _checks.loss_function(loss_fn)
+    arguments.function("loss_fn", loss_fn)
     _checks.pair(x, y)

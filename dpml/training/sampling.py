@@ -300,7 +300,7 @@ def micro_batches(indices: torch.Tensor, *, size: int | None) -> tuple[torch.Ten
     Source: definition; for the reason Abadi et al., "Deep learning with differential privacy", CCS 2016, section 3.1.
     """
     if not isinstance(indices, torch.Tensor) or indices.dim() != 1:
-        raise ValueError(f"indices must be a one-dimensional tensor, got {_what(indices)}")
+        raise ValueError(f"indices must be a one-dimensional tensor, got {type(indices).__name__}")
     if size is not None:
         size = arguments.integer("size", size, 1)
     if len(indices) == 0:
@@ -322,11 +322,11 @@ def sampler(name: str, value: Any) -> Sampler:
     allowed = f"{name} must be Poisson(q=...), FixedSize(m=...) or FullBatch()"
     if hasattr(value, "batch_sampler") or hasattr(value, "__iter__") or hasattr(value, "__getitem__"):
         raise ValueError(
-            f"{allowed}, got {_what(value)}: the batches of a shuffled pass over the data are disjoint and not "
+            f"{allowed}, got {type(value).__name__}: the batches of a shuffled pass over the data are disjoint and not "
             "independent, so amplification by subsampling does not hold for them; pass the tensors x and y, and the "
             "batches are drawn afresh in every step"
         )
-    raise ValueError(f"{allowed}, got {_what(value)}")
+    raise ValueError(f"{allowed}, got {type(value).__name__}")
 
 
 def cpu_generator(generator: Any) -> torch.Generator:
@@ -340,19 +340,8 @@ def cpu_generator(generator: Any) -> torch.Generator:
     Source: definition.
     """
     if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
+        came = f"one on {generator.device}" if isinstance(generator, torch.Generator) else type(generator).__name__
         raise ValueError(
-            "generator must be a torch.Generator on the CPU, for example torch.Generator().manual_seed(0), "
-            f"got {_what(generator)}"
+            f"generator must be a torch.Generator on the CPU, for example torch.Generator().manual_seed(0), got {came}"
         )
     return generator
-
-
-def _what(value: object) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"a tensor of shape {tuple(value.shape)}"
-    if isinstance(value, torch.Generator):
-        return f"one on {value.device}"
-    if value is None or isinstance(value, bool | int | float | str):
-        return repr(value)[:80]
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

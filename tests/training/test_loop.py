@@ -3,11 +3,8 @@
 import math
 import os
 import signal
-import subprocess
-import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DataLoader, TensorDataset
 
-import dpml
 from dpml.accounting import pld
 from dpml.training import _checks, dp_sgd, dp_sgd_automatic, loop, models, sgd, trimming, tsgd, tsgd_ptr, worker
 from dpml.training.mechanism import Decision, gaussian, whole_batch
@@ -36,8 +33,6 @@ from tests.training.helpers import (
     settings,
     train,
 )
-
-ROOT = Path(dpml.__file__).parents[1]
 
 
 class Watching(Poisson):
@@ -78,10 +73,8 @@ def test_the_noise_is_on_the_sum():
     sampling = Watching(q=0.5)
     Watching.drawn.clear()
     moves, _ = moves_of(rows(torch.zeros, 8, 1), sampling=sampling, steps=2000, trace_every=2000)
-    moves, sizes = (
-        moves[:, 0].numpy(),
-        np.array([len(ids) for ids in sampling.drawn[1:]]),
-    )  # the first is drawn for the self-test
+    sizes = np.array([len(ids) for ids in sampling.drawn[1:]])  # the first is drawn for the self-test
+    moves = moves[:, 0].numpy()
     assert 0.238 < moves.std() < 0.262
     few = moves[sizes <= 3]
     assert len(few) > 500
@@ -129,19 +122,18 @@ def test_chunk_sizes_agree(mechanism):
     assert (ends[0] - flat(network(dtype=torch.float64))).abs().max() > 0.01
 
 
-@pytest.mark.parametrize("trimmed", [0, 5])
-def test_the_sum_is_the_sum_of_the_examples(trimmed):
+def test_the_sum_is_the_sum_of_the_examples():
     """Against the definition, one example at a time from `per_example_gradients`, for the drawn batch."""
     x, y = data(30, dtype=torch.float64)
     model = network(dtype=torch.float64)
     rows = gradients(model, x, y)
     sampling, optimizer = Watching(q=0.5), Recording(model.parameters())
-    mechanism = tsgd(sigma=0.0, clip_norm=0.7, trim=trimmed)
+    mechanism = tsgd(sigma=0.0, clip_norm=0.7, trim=5)
     train(model, x, y, mechanism=mechanism, sampling=sampling, optimizer=optimizer, steps=1, micro_batch=4)
     order = sorted(sampling.drawn[-1].tolist(), key=lambda i: (float(rows[i].norm()), i))
     assert 8 < len(order) < 25
     expected = sum(
-        (rows[i] * min(1.0, 0.7 / float(rows[i].norm())) for i in order[: len(order) - trimmed]),
+        (rows[i] * min(1.0, 0.7 / float(rows[i].norm())) for i in order[:-5]),
         torch.zeros(rows.shape[1], dtype=torch.float64),
     )
     assert torch.allclose(optimizer.seen[0] * 15.0, expected, rtol=0, atol=1e-12)
@@ -327,46 +319,6 @@ def test_the_global_generator_is_left_alone_and_dropout_repeats():
 # ---- interrupted and continued ----
 
 
-SCRIPT = """
-import sys, torch
-sys.path.insert(0, sys.argv[1])
-from tests.training import helpers
-model = helpers.network(dropout=0.2)
-run = helpers.train(model, *helpers.data(), checkpoint=sys.argv[2], **helpers.settings(model))
-content = [helpers.flat(model), list(run.trace.loss), list(run.trace.epsilon), run.steps, run.guarantee.epsilon]
-torch.save(content, sys.argv[3])
-"""
-
-
-def test_continued_in_a_new_process_it_is_the_unbroken_run(tmp_path):
-    """Sampler, noise, momentum and dropout go on where they were: the parameters agree to the last bit."""
-    whole = network(dropout=0.2)
-    straight = train(whole, *data(), **settings(whole))
-    model, file = network(dropout=0.2), tmp_path / "run.pt"
-    half = train(model, *data(), checkpoint=file, **{**settings(model), "steps": 10})
-    assert half.steps == 10
-    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    command = [sys.executable, "-c", SCRIPT, str(ROOT), str(file), str(tmp_path / "end.pt")]
-    subprocess.run(command, check=True, env=environment)
-    end, losses, epsilons, steps, epsilon = torch.load(tmp_path / "end.pt", weights_only=False)
-    assert torch.equal(end, flat(whole))
-    assert steps == 20
-    assert epsilon == pytest.approx(straight.guarantee.epsilon, rel=1e-12)
-    assert epsilon > half.guarantee.epsilon
-    kept = [i for i, step in enumerate(straight.trace.steps) if step > 10]
-    assert losses[-1] == pytest.approx(straight.trace.loss[-1], rel=1e-6)
-    assert epsilons[-len(kept) :] == pytest.approx(list(straight.trace.epsilon[kept]), rel=1e-3)
-
-
-def test_no_noise_is_used_twice(tmp_path):
-    zeros = rows(torch.zeros, 8, 300)
-    noise = torch.cat([moves_of(zeros, steps=steps, checkpoint=tmp_path / "a.pt")[0] for steps in (10, 20)])
-    assert len(noise) == 20
-    noise = noise / noise.norm(dim=1, keepdim=True)
-    likeness = (noise @ noise.T - torch.eye(20, dtype=torch.float64)).abs().max()
-    assert likeness < 0.4  # 7 standard errors of 1/sqrt(300)
-
-
 def raise_in_step(monkeypatch, number, error):
     """In step `number`, after the sample was drawn and the gradients were computed, raise `error`."""
     calls = []
@@ -383,14 +335,13 @@ def raise_in_step(monkeypatch, number, error):
 
 @pytest.mark.parametrize("step", [1, 2, 7, 20])
 def test_interrupted_anywhere_and_continued(step, tmp_path, monkeypatch):
-    """The exception falls into the middle of a step, whose randomness is put back."""
-    x, y = data()
-    whole = network()
-    straight = train(whole, x, y, **settings(whole))
-    model, file = network(), tmp_path / "run.pt"
+    """In the middle of a step, whose randomness is put back: sampler, noise, momentum and dropout, to the last bit."""
+    whole = network(dropout=0.2)
+    straight = train(whole, *data(), **settings(whole))
+    model, file = network(dropout=0.2), tmp_path / "run.pt"
     raise_in_step(monkeypatch, step, KeyboardInterrupt)
     with pytest.raises(Interrupted, match=rf"^Interrupted after step {step - 1} of 20\. Spent: ") as caught:
-        train(model, x, y, checkpoint=file, **settings(model))
+        train(model, *data(), checkpoint=file, **settings(model))
     run = caught.value.run
     assert run.steps == step - 1
     assert "The same call goes on" in str(caught.value)
@@ -399,8 +350,9 @@ def test_interrupted_anywhere_and_continued(step, tmp_path, monkeypatch):
     assert run.guarantee.epsilon >= expected
     assert list(run.trace.steps[-1:]) == ([step - 1] if step > 1 else [])
     assert all(p.grad is None for p in model.parameters())
-    model = network(3)  # what the model holds is read from the file
-    again = train(model, x, y, checkpoint=file, **settings(model))
+    torch.manual_seed(step)  # whatever happens outside
+    model = network(3, dropout=0.2)  # what the model holds is read from the file
+    again = train(model, *data(), checkpoint=file, **settings(model))
     assert torch.equal(flat(model), flat(whole))
     assert again.trace.loss == pytest.approx(straight.trace.loss, rel=1e-6)
     assert again.trace.examples.tolist() == straight.trace.examples.tolist()
@@ -518,24 +470,35 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 
 def test_a_file_that_is_no_checkpoint_is_refused_and_stays(tmp_path):
-    """Nothing, text, another's dictionary, a part of one, one cut at each tenth, and one with a byte turned round."""
+    """Nothing, text, another's dictionary, one cut at each tenth, one with a byte turned round, and one where any part
+    is missing or of another kind."""
     file = tmp_path / "run.pt"
-    train(network(), *data(), checkpoint=file, steps=2)
+    nothing = own(lambda norms, **given: Decision(norms, 0.0, {"seen": len(norms)}, {}), {"seen": 0})
+    given = {"checkpoint": file, "mechanism": nothing, "sampling": FullBatch()}
+    train(network(), *data(), steps=2, **given)
     whole, kept = file.read_bytes(), torch.load(file, weights_only=True)
     contents = [b"", b"not a checkpoint", *(whole[: len(whole) * k // 10] for k in range(1, 10)), whole[:-9]]
     contents.append(whole[: len(whole) // 2] + bytes([255 - whole[len(whole) // 2]]) + whole[len(whole) // 2 + 1 :])
-    others = [{"weights": torch.zeros(2)}, {"dpml": 3}, {**kept, "settings": 3}, {**kept, "dpml": 2}]
-    others += [{name: value for name, value in kept.items() if name != left} for left in kept]
-    others += [{**kept, "model": {}}, {**kept, "optimizer": {}}, {**kept, "points": 3}]
-    others += [{**kept, "done": done} for done in (-1, 1.5, "2", 10**12)]
-    for content in contents + others:
+    contents += [{"weights": torch.zeros(2)}, {**kept, "dpml": 2}, {**kept, "done": -1}, {**kept, "done": 1.5}]
+    contents += [{**kept, "sums": {"loss": "1"}}, {**kept, "points": [{}]}, {**kept, "norms": torch.zeros(2, 2)}]
+    contents += [{**kept, name: bad} for name in kept for bad in (None, "2", [1], {"a": "b"})]
+    source = kept["source"]
+    contents += [
+        {**kept, "counts": {}},
+        {**kept, "source": {}},
+        {**kept, "optimizer": {**kept["optimizer"], "state": 1}},
+    ]
+    contents += [{**kept, "source": {**source, part: bad}} for part in source for bad in ({}, 1.0, {"seen": "1"})]
+    contents += [{name: value for name, value in kept.items() if name != left} for left in kept]
+    for content in contents:
         if isinstance(content, bytes):
             file.write_bytes(content)
         else:
             torch.save(content, file)
-        before, model = file.read_bytes(), network()
-        with pytest.raises(ValueError, match=r"^checkpoint must .*run\.pt"):
-            train(model, *data(), checkpoint=file)
+        before = file.read_bytes()
+        with pytest.raises(ValueError, match=r"^checkpoint must ") as caught:
+            train(network(), *data(), **given)
+        assert "run.pt" in str(caught.value) or "settings" in str(caught.value)
         assert file.read_bytes() == before
 
 
@@ -582,11 +545,17 @@ def test_not_finite_stops_with_the_step_and_what_was_spent(value):
     error = caught.value
     assert error.step == 8
     assert error.run.steps == 7
+    assert "A smaller learning rate may help" in str(error)
     assert "not finite in step 8; the model is as after step 7. Spent, with the step that failed: epsilon" in str(error)
     assert error.run.guarantee.epsilon == pytest.approx(pld.epsilon(q=1.0, sigma=1.0, steps=8, delta=1e-5).epsilon)
     assert error.run.trace.steps.tolist() == [5, 7]
     assert np.isfinite(error.run.trace.loss).all()
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_in_the_first_step_the_learning_rate_is_not_accused():
+    with pytest.raises(Diverged, match=r"in step 1; .* No update was made yet: look for examples whose loss"):
+        train(network(), *data(), loss_fn=lambda outputs, y: 1e30 * cross_entropy(outputs, y))
 
 
 def test_not_finite_after_the_last_step():
@@ -631,7 +600,7 @@ def test_a_loss_that_is_not_finite_for_one_example_stops():
 # ---- optimizers ----
 
 
-@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop", "ASGD"])
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "Rprop"])
 def test_any_optimizer_gets_the_private_gradient(kind):
     """The same optimizer, fed by hand with the gradients of a recorded run, ends at the same parameters."""
     x, y = data()
@@ -683,126 +652,6 @@ def test_the_same_generator_goes_on():
 # ---- bad input, before any step ----
 
 
-def bad_arguments():
-    x, y = data()
-    other = network(9)
-    yield "sampling", {"sampling": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), shuffle=True)}
-    yield "sampling", {"sampling": 0.5}
-    yield "sampling", {"sampling": FixedSize(m=41)}
-    for bad in ("1", True, math.nan, math.inf, -1.0, torch.ones(2), None, 1.5):
-        yield "delta", {"delta": bad}
-    yield "sigma", {"mechanism": dp_sgd(sigma=1e-9, clip_norm=1.0)}
-    for bad in (None, dp_sgd, "dp_sgd", 1.0):
-        yield "mechanism", {"mechanism": bad}
-    for name in ("steps", "micro_batch", "trace_every"):
-        for bad in (0, -1, 1.5, "1", True, math.nan, *([None] if name == "steps" else [])):
-            yield name, {name: bad}
-    for bad in (None, 0, "0", np.random.default_rng(0), torch.Generator):
-        yield "generator", {"generator": bad}
-    for bad in (None, 0.1, torch.optim.SGD, torch.optim.SGD(other.parameters(), lr=0.1)):
-        yield "optimizer", {"optimizer": bad}
-    for bad in (x, (x,), (x, y[:-1]), (x, None), (x[:, :2], y), (x[:0], y[:0])):
-        yield "test", {"test": bad}
-    for bad in (3, "", "no/such/folder/file.pt", b"a"):
-        yield "checkpoint", {"checkpoint": bad}
-
-
-BAD = list(bad_arguments())
-
-
-@pytest.mark.parametrize(("name", "change"), BAD, ids=[f"{name}-{i}" for i, (name, _) in enumerate(BAD)])
-def test_bad_arguments_are_refused_before_any_step(name, change):
-    model, generator = network(), seeded()
-    before, state = flat(model).clone(), generator.get_state()
-    changes = {"generator": generator, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1), **change}
-    arguments = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "sampling": Poisson(q=0.5), "steps": 10, "delta": 1e-5}
-    with pytest.raises(ValueError, match=rf"^{name} must ") as caught:
-        loop.train(model, cross_entropy, *data(), **{**arguments, **changes})
-    assert len(str(caught.value)) < 500
-    assert torch.equal(flat(model), before)
-    assert torch.equal(generator.get_state(), state)
-
-
-def test_bad_data_models_and_losses_are_refused_before_any_step():
-    x, y = data()
-    with_nan = x.clone()
-    with_nan[31, 2] = math.nan
-    unlabelled = y.clone()
-    unlabelled[33] = 3  # a label that the model does not have, far from the beginning
-    frozen = network().requires_grad_(False)
-    broken = network()
-    with torch.no_grad():
-        broken[0].bias[0] = math.inf
-    batch_norm = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
-    cases = [
-        ("x must be a tensor", network(), x.numpy(), y, cross_entropy),
-        ("x must hold at least one example, got shape", network(), x[:0], y[:0], cross_entropy),
-        ("x must hold finite numbers", network(), with_nan, y, cross_entropy),
-        ("y must be a tensor", network(), x, y.tolist(), cross_entropy),
-        ("y must have as many rows as x, got 39 and 40", network(), x, y[:-1], cross_entropy),
-        ("x and y must be what model and loss_fn accept, got IndexError", network(), x, unlabelled, cross_entropy),
-        ("x and y must be what model and loss_fn accept, got RuntimeError", network(), x[:, :4], y, cross_entropy),
-        ("x and y must be what", network(), x.double(), y, cross_entropy),
-        ("loss_fn must return one loss per example", network(), x, y, functional.cross_entropy),
-        ("loss_fn must return one loss per example", network(), x, y, lambda outputs, labels: 1.0),
-        ("loss_fn must be a function", network(), x, y, None),
-        ("model must be a torch.nn.Module", None, x, y, cross_entropy),
-        ("model must have a parameter with requires_grad", frozen, x, y, cross_entropy),
-        ("model must have finite parameters", broken, x, y, cross_entropy),
-        ("model.*BatchNorm", batch_norm, x, y, cross_entropy),
-    ]
-    for message, model, some_x, some_y, loss_fn in cases:
-        parameters = model.parameters() if isinstance(model, nn.Module) else network().parameters()
-        generator = seeded()
-        state = generator.get_state()
-        with pytest.raises(ValueError, match=rf"^{message}"):
-            train(
-                model,
-                some_x,
-                some_y,
-                loss_fn=loss_fn,
-                optimizer=torch.optim.SGD(parameters, lr=0.1),
-                generator=generator,
-            )
-        assert torch.equal(generator.get_state(), state), message
-
-
-def test_optimizers_that_do_not_fit_are_refused():
-    model = network()
-    with pytest.raises(ValueError, match=r"^optimizer must take a step from one dense gradient .* got LBFGS"):
-        train(model, *data(), optimizer=torch.optim.LBFGS(model.parameters()))
-    with pytest.raises(
-        ValueError, match=r"^optimizer must hold every trained parameter .* got all but 0\.weight, 0\.bias"
-    ):
-        train(model, *data(), optimizer=torch.optim.SGD(model[2].parameters(), lr=0.1))
-    extra = nn.Parameter(torch.zeros(2))
-    with pytest.raises(ValueError, match=r"^optimizer must hold parameters of this model only"):
-        train(model, *data(), optimizer=torch.optim.SGD([*model.parameters(), extra], lr=0.1))
-
-
-def odd_tensors():
-    x, y = data()
-    yield "x", {"x": x.to_sparse()}
-    yield "y", {"y": y.to_sparse()}
-    yield "x", {"x": torch.nested.nested_tensor(list(x), layout=torch.jagged)}
-    yield "x", {"x": x.to("meta")}
-    yield "x", {"x": torch.complex(x, x / 0.0)}
-    yield "x", {"x": x.to(torch.float8_e4m3fn)}
-    yield "model", {"model": network().to(torch.float8_e4m3fn)}
-    with torch.inference_mode():
-        yield "model", {"model": network()}
-    yield "model", {"model": nn.Sequential(nn.Linear(6, 0, bias=False))}
-
-
-@pytest.mark.filterwarnings("ignore:Initializing zero-element")
-@pytest.mark.parametrize("number", range(9))
-def test_what_no_layer_takes_is_refused_before_any_step(number):
-    name, change = list(odd_tensors())[number]
-    x, y = data()
-    with pytest.raises(ValueError, match=rf"^{name} must "):
-        train(**{"model": network(), "x": x, "y": y, **change})
-
-
 class Asks(torch.optim.SGD):
     """Calls the closure that nobody gives."""
 
@@ -810,18 +659,97 @@ class Asks(torch.optim.SGD):
         return closure()
 
 
+def changed(values, place, value):
+    values = values.clone()
+    values[place] = value
+    return values
+
+
+def made(kind, **options):
+    """The change to another optimizer of the model."""
+    return lambda model: {"optimizer": kind(model.parameters(), **{"lr": 0.1, **options})}
+
+
+X, Y = data()
+TOKENS = torch.randint(6, (40, 5), generator=seeded())
+COUNTS = (0, -1, 1.5, "1", True, math.nan)
+with torch.inference_mode():
+    FORGETFUL = network()
+BAD = {
+    "sampling": (DataLoader(TensorDataset(X, Y), shuffle=True), 0.5, FixedSize(m=41)),
+    "delta": ("1", True, math.nan, math.inf, -1.0, torch.ones(2), None, 1.5),
+    "mechanism": (None, dp_sgd, "dp_sgd", 1.0),
+    "steps": (*COUNTS, None),
+    "micro_batch": COUNTS,
+    "trace_every": COUNTS,
+    "generator": (None, 0, "0", np.random.default_rng(0), torch.Generator),
+    "optimizer": (None, 0.1, torch.optim.SGD, torch.optim.SGD(network().parameters(), lr=0.1)),
+    "test": (X, (X,), (X, Y[:-1]), (X, None), (X[:, :2], Y), (X[:0], Y[:0])),
+    "checkpoint": (3, "", "no/such/folder/file.pt", b"a", os.devnull),
+    "loss_fn": (None,),
+    "x": (X.numpy(), X.to_sparse(), X.to("meta"), torch.complex(X, X / 0.0), X.to(torch.float8_e4m3fn)),
+    "y": (Y.tolist(), Y.to_sparse()),
+    "model": (None, network().to(torch.float8_e4m3fn), FORGETFUL, network().requires_grad_(False)),
+}
+ACCEPT = "x and y must be what model and loss_fn accept, got"
+REFUSED = [(f"{name} must ", {name: bad}) for name, values in BAD.items() for bad in values]
+REFUSED += [
+    ("sigma must be", {"mechanism": dp_sgd(sigma=1e-9, clip_norm=1.0)}),
+    ("expected_batch must be in", {"sampling": Poisson(q=0.5, expected_batch=1e-45)}),
+    ("x must be a tensor", {"x": torch.nested.nested_tensor(list(X), layout=torch.jagged)}),
+    ("x must hold at least one example, got shape", {"x": X[:0], "y": Y[:0]}),
+    ("x must hold finite numbers", {"x": changed(X, (31, 2), math.nan)}),
+    ("x must hold finite numbers of size at most 1e\\+16", {"x": changed(X, (31, 2), -1e25)}),
+    ("y must have as many rows as x, got 39 and 40", {"y": Y[:-1]}),
+    (f"{ACCEPT} IndexError", {"y": changed(Y, 33, 3)}),  # a label that the model does not have
+    (f"{ACCEPT} IndexError", {"model": Tokens(), "x": changed(TOKENS, (22, 1), 6)}),
+    (f"{ACCEPT} RuntimeError", {"x": X[:, :4]}),
+    (f"{ACCEPT} RuntimeError", {"x": X.double()}),
+    (f"{ACCEPT} RuntimeError", {"augment": lambda x, y: x.double()}),
+    ("loss_fn must return one loss per example", {"loss_fn": functional.cross_entropy}),
+    ("loss_fn must return one loss per example", {"loss_fn": lambda outputs, labels: 1.0}),
+    ("model must have finite parameters", lambda model: model[0].bias.data[0].fill_(math.inf) and {}),
+    ("model must have a parameter", {"model": nn.Sequential(nn.Identity())}),
+    ("model.*BatchNorm", {"model": nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3))}),
+    ("optimizer must take a step from one dense gradient .* got LBFGS", made(torch.optim.LBFGS)),
+    (
+        r"optimizer must hold every trained parameter .* got all but 0\.weight, 0\.bias",
+        lambda model: {"optimizer": torch.optim.SGD(model[2].parameters(), lr=0.1)},
+    ),
+    (
+        "optimizer must hold parameters of this model only",
+        lambda model: {"optimizer": torch.optim.SGD([*model.parameters(), nn.Parameter(torch.zeros(2))], lr=0.1)},
+    ),
+]
+REFUSED += [
+    ("optimizer must take a step .* a copy failed", made(kind, **options))
+    for kind, options in (
+        (torch.optim.SGD, {"differentiable": True}),
+        (torch.optim.Adam, {"differentiable": True}),
+        (torch.optim.Adam, {"capturable": True}),
+        (torch.optim.SGD, {"lr": math.nan}),
+        (torch.optim.SGD, {"lr": math.inf}),
+        (Asks, {}),
+    )
+]
+
+
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [(name, {"differentiable": True}) for name in ("SGD", "Adam", "RMSprop")]
-    + [(name, {"capturable": True}) for name in ("Adam", "RMSprop")]
-    + [("SGD", {"lr": math.nan}), ("SGD", {"lr": math.inf}), (Asks, {})],
+    ("words", "change"), REFUSED, ids=[f"{i} {words[:20]}" for i, (words, _) in enumerate(REFUSED)]
 )
-def test_an_optimizer_that_would_fail_after_the_first_step_is_refused_before_it(kind, options):
-    model = network()
-    kind, before = getattr(torch.optim, kind) if isinstance(kind, str) else kind, flat(model).clone()
-    with pytest.raises(ValueError, match=r"^optimizer must take a step .* a copy failed"):
-        train(model, *data(), optimizer=kind(model.parameters(), **{"lr": 0.1, **options}))
+def test_what_is_refused_before_any_step(words, change):
+    model, generator = network(), seeded()
+    change = change(model) if callable(change) else change
+    trained = change.get("model") if isinstance(change.get("model"), nn.Module) else model
+    given = {"model": model, "loss_fn": cross_entropy, "x": X, "y": Y, "mechanism": dp_sgd(sigma=1.0, clip_norm=1.0)}
+    given |= {"sampling": Poisson(q=0.5), "steps": 10, "delta": 1e-5, "generator": generator}
+    given |= {"optimizer": torch.optim.SGD([*trained.parameters()] or [torch.zeros(1)], lr=0.1)}
+    before, state = flat(model).clone(), generator.get_state()
+    with pytest.raises(ValueError, match=f"^{words}") as caught:
+        loop.train(**given | change)
+    assert len(str(caught.value)) < 500
     assert torch.equal(flat(model), before)
+    assert torch.equal(generator.get_state(), state)
 
 
 def test_what_would_stop_a_gpu_is_looked_for_on_the_cpu():
@@ -831,14 +759,6 @@ def test_what_would_stop_a_gpu_is_looked_for_on_the_cpu():
         _checks.out_of_range(network(), cross_entropy, x, torch.full((40,), 3))
     _checks.out_of_range(network(), cross_entropy, x, y)
     _checks.out_of_range(network(), cross_entropy, x[:, :2], y)
-
-
-def test_tokens_out_of_range_are_found_before_the_first_step():
-    tokens = torch.randint(6, (30, 5), generator=seeded())
-    tokens[22, 1] = 6
-    model = Tokens()
-    with pytest.raises(ValueError, match=r"^x and y must be what model and loss_fn accept, got IndexError"):
-        train(model, tokens, torch.arange(30) % 3)
 
 
 def test_a_progress_bar_counts_the_steps_and_names_epsilon(monkeypatch, tmp_path):
@@ -924,11 +844,3 @@ MIXING = [1.0, lambda x, y: x[1:], lambda x, y: None, lambda x, y: x - x.mean(0)
 def test_an_augmentation_that_mixes_examples_is_refused(augment):
     with pytest.raises(ValueError, match=r"^augment must"):
         train(network(), *data(100), augment=augment, steps=40)
-
-
-def test_an_augmentation_of_another_kind_is_refused_before_the_first_step():
-    model = network()
-    before = flat(model).clone()
-    with pytest.raises(ValueError, match=r"^x and y must be what model and loss_fn accept, got RuntimeError"):
-        train(model, *data(), augment=lambda x, y: x.double())
-    assert torch.equal(flat(model), before)

@@ -103,7 +103,8 @@ SORTED = Y.sort().values.float()
 LAST = X[:1].repeat(40, 1)
 LAST[-1] += 1.0  # 39 equal rows and another
 MANY_X, MANY_Y = data(400)
-TERM, ROWS, BATCH = "weight_decay", "when another is removed", "when half of it is removed"
+TERM = "weight_decay"
+ROWS, BATCH = (rf"in a batch of ({size}) the \w+ of an example changes" for size in (r"2|8|24", r"[12]\d\d"))
 
 # what the layer does, the loss, the examples, the words of the refusal, and the step after which it comes
 REFUSED = {
@@ -126,10 +127,26 @@ REFUSED = {
     "the hardest of a batch": (same, hardest, MANY_X, MANY_Y, BATCH, 0),
     "a sign of the batch, backwards": (same, turned(lambda g: g * (1 - 2 * (len(g) % 2))), X, Y, ROWS, 0),
     "an order of the batch, backwards": (same, turned(lambda g: g if len(g) > 9 else g.flip(1)), X, Y, ROWS, 0),
+    "an order of the batch, backwards, in large ones": (
+        same,
+        turned(lambda g: g.flip(1) if len(g) > 150 else g),
+        MANY_X,
+        MANY_Y,
+        BATCH,
+        0,
+    ),
+    "a spread of the batch for noise": (
+        lambda x, layer: torch.normal(x, x.std(0, correction=0).expand_as(x)),
+        plain,
+        X,
+        Y,
+        ROWS,
+        0,
+    ),
     "a mean of one": (lambda x, layer: 1.0 + centred(x), plain, X[:1], Y[:1], ROWS, 0),
     "a penalty on one": (same, penalised(lambda w, first: (w - first).square().sum()), X[:1], Y[:1], TERM, 0),
     "divided by the size of one": (same, by_size, X[:1], Y[:1], ROWS, 0),
-    "a mean of earlier batches": (averaged, plain, X, Y, ROWS, 0),
+    "a mean of earlier batches": (averaged, plain, X, Y, "or on a later batch", 0),
     "a mean for evaluation": (lambda x, layer: (averaged(x, layer), x)[layer.training], plain, X, Y, "remember", 0),
     "a mean at the end": (lambda x, layer: centred(x) if layer.calls > 310 else x, plain, X, Y, ROWS, 300),
     "a mean of many": (lambda x, layer: centred(x) if len(x) > 16 else x, plain, X, Y, ROWS, 0),
@@ -164,6 +181,9 @@ TAKEN = {
     "dropout that is always on": lambda x, layer: functional.dropout(x, 0.3),
     "one coin for a batch": lambda x, layer: x * (torch.rand(()) < 0.5),
     "noise by a law": lambda x, layer: x + torch.distributions.Normal(0.0, 1.0).sample((len(x), 6)),
+    "random slopes": lambda x, layer: functional.rrelu(x, training=True),
+    "classes by a law": lambda x, layer: x + torch.multinomial(x.softmax(1), 6, replacement=True),
+    "counts by a law": lambda x, layer: x + torch.poisson(x.exp()),
     "masks": lambda x, layer: x * torch.bernoulli(torch.full_like(x, 0.9)),
     "single precision by itself": lambda x, layer: x.float() + torch.zeros(len(x), 6, dtype=torch.float32),
     "a constant of single precision": lambda x, layer: x @ torch.eye(6),
@@ -365,5 +385,5 @@ def test_parameters_beyond_the_range_are_refused():
     model = network()
     with torch.no_grad():
         model[0].weight[0, 0] = 1e20
-    with pytest.raises(ValueError, match=r"parameters of size at most 1e16, got another one: 0\.weight"):
+    with pytest.raises(ValueError, match=r"parameters of size at most 1e\+16, got another one: 0\.weight"):
         train(model, X, Y)
