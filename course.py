@@ -164,7 +164,7 @@ def write_stamp(root, made_for, torch_index):
     (root / ".venv" / "course-stamp").write_text(f"{made_for}\n{torch_index}")
 
 
-def prepare(root, torch_index="", installer=install):
+def prepare(root, torch_index=""):
     """Make root/.venv unless a sound one is there. Its stamp comes last: a half-made one is made again."""
     machine = (sys.version_info[:2], sys.platform, platform.machine(), str(root))  # .venv cannot be moved
     parts = [repr(machine).encode(), *((root / name).read_bytes() for name in ("requirements.txt", "pyproject.toml"))]
@@ -177,7 +177,7 @@ def prepare(root, torch_index="", installer=install):
     if Path(sys.prefix) == root / ".venv":
         sys.exit("This Python is .venv, which must be made again: type deactivate, then run the same command.")
     print("Making the environment .venv for these packages, this Python and this folder: some minutes.", flush=True)
-    installer(root, torch_index or before)
+    install(root, torch_index or before)
     write_stamp(root, made_for, torch_index or before)
 
 
