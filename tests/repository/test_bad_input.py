@@ -4,16 +4,14 @@ The functions are found by walking the package, and what an argument may be is r
 fails here until each of its arguments has a good value.
 """
 
-import importlib
 import inspect
 import math
-import pkgutil
 import re
 
 import numpy as np
 import pytest
 
-import dpml
+from book.ext import docstrings
 from dpml.accounting import guarantee
 from dpml.accounting.pld import losses
 from dpml.certified import pixeldp
@@ -75,20 +73,14 @@ SCALAR_IS_BAD = {"scores", "scores_neighbour", "losses"}
 ANY_COUNT_IS_GOOD = {"k", "size", "trim", "r"}  # where the result leaves the floats: tests/accounting
 
 
-def public_functions():
-    """By dotted name. Records (named tuples) are made by functions that check."""
-    found = {}
-    for _, module_name, _ in pkgutil.walk_packages(dpml.__path__, "dpml."):
-        if f"{module_name}.".startswith(tuple(f"dpml.{room}." for room in ROOMS)):
-            module = importlib.import_module(module_name)
-            for name in getattr(module, "__all__", ()):
-                function = getattr(module, name)
-                if callable(function) and not hasattr(function, "_fields"):
-                    found[f"{function.__module__}.{name}".removeprefix("dpml.")] = function
-    return found
-
-
-FUNCTIONS = public_functions()
+# By dotted name. Records (named tuples) are made by functions that check.
+FUNCTIONS = {
+    f"{entry.written_in}.{entry.name}".removeprefix("dpml."): entry.value
+    for module in docstrings.modules()
+    if f"{module}.".startswith(tuple(f"dpml.{room}." for room in ROOMS))
+    for entry in docstrings.public(module)
+    if callable(entry.value) and not hasattr(entry.value, "_fields")
+}
 
 
 def entry(table, name, parameter):

@@ -10,6 +10,7 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -49,26 +50,19 @@ def distribution(tmp_path: Path, given: dict[str, bytes], monkeypatch: pytest.Mo
         yield folder
 
 
-class Index:
-    """In the place of pip: it lays a carrier with these files into the folder that it is given."""
+@pytest.fixture
+def index(given: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """In the place of pip: it lays a carrier with its `files` into the folder that it is given."""
 
-    def __init__(self, files: dict[str, bytes], error: str = "") -> None:
-        self.files, self.error, self.calls = files, error, 0
-
-    def run(self, words: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
-        self.calls += 1
+    def download(words: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
         assert {"pip", "download", "--no-deps", runtime.CARRIER} <= set(words)
         assert re.fullmatch(r"[a-z-]+==\d+\.\d+\.\d+", runtime.CARRIER)
-        with zipfile.ZipFile(Path(words[words.index("-d") + 1]) / "carrier-1-py3-none-any.whl", "w") as box:
-            for name, data in self.files.items():
-                box.writestr(runtime.INSIDE + name, data)
-        return subprocess.CompletedProcess(words, bool(self.error), "", self.error)
+        members = ((runtime.INSIDE + name, data) for name, data in pip.files.items())
+        runtime.pack(Path(words[words.index("-d") + 1]) / "carrier-1-py3-none-any.whl", members)
+        return subprocess.CompletedProcess(words, bool(pip.error), "", pip.error)
 
-
-@pytest.fixture
-def index(given: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Index:
-    pip = Index(dict(given))
-    monkeypatch.setattr(runtime.subprocess, "run", pip.run)
+    pip = Mock(side_effect=download, files=dict(given), error="")
+    monkeypatch.setattr(runtime.subprocess, "run", pip)
     return pip
 
 
@@ -76,23 +70,23 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_from_the_distribution_once(distribution: Path, index: Index, tmp_path: Path) -> None:
+def test_from_the_distribution_once(distribution: Path, index: Mock, tmp_path: Path) -> None:
     folder = tmp_path / "pyodide"
     runtime.fetch(folder)
     assert runtime.is_there(folder)
     for file in distribution.iterdir():
         file.unlink()
     runtime.fetch(folder)  # nothing is asked any more
-    assert index.calls == 0
+    assert index.call_count == 0
     (folder / "stamp").write_text("of other files", encoding="utf-8")
     assert not runtime.is_there(folder)
     runtime.fetch(folder)
-    assert index.calls == 1
+    assert index.call_count == 1
     assert runtime.is_there(folder)
 
 
 @pytest.mark.parametrize("fault", ["absent", "other bytes"])
-def test_else_from_the_index_with_the_same_bytes(distribution: Path, index: Index, tmp_path: Path, fault: str) -> None:
+def test_else_from_the_index_with_the_same_bytes(distribution: Path, index: Mock, tmp_path: Path, fault: str) -> None:
     runtime.fetch(tmp_path / "one")
     last = distribution / runtime.SCIPY
     if fault == "absent":
@@ -100,17 +94,11 @@ def test_else_from_the_index_with_the_same_bytes(distribution: Path, index: Inde
     else:
         last.write_bytes(b"something else")
     runtime.fetch(tmp_path / "two")
-    assert index.calls == 1
+    assert index.call_count == 1
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-def test_what_nobody_gives_is_one_sentence(
-    distribution: Path,
-    index: Index,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_nobody_gives_is_one_sentence(distribution, index, tmp_path, monkeypatch, capsys):
     (distribution / "pyodide.mjs").unlink()
     index.error = "ERROR: first\nERROR: No matching distribution found"
     monkeypatch.setattr(runtime, "ROOT", tmp_path)
