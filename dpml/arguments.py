@@ -38,21 +38,26 @@ __all__ = [
     "probability",
     "real",
     "records",
+    "refuse",
     "whole_numbers",
 ]
 
 
-def _show(value: object) -> str:
-    """A short form of a rejected value, so that a message never prints a whole data set."""
+def _show(value: Any) -> str:
+    """A short form of a rejected value in one line, so that a message never prints a whole data set."""
     if isinstance(value, np.ndarray) and value.ndim > 0:
         return f"an array of shape {value.shape}"
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
+    if hasattr(value, "dtype") and hasattr(value, "device"):
+        return f"a tensor of shape {tuple(value.shape)} of {value.dtype} on {value.device}"
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split("\n"))
     except ValueError:  # an int of more digits than Python prints
         return "an integer too long to print"
-    return text if len(text) <= 80 else text[:77] + "..."
+    if len(text) <= 80:
+        return text
+    return f"{len(value)} items" if isinstance(value, list | tuple) else text[:77] + "..."
 
 
 def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
@@ -88,9 +93,13 @@ def as_array(value: Any) -> NDArray[Any]:
         return np.asarray(None)
 
 
-def _refuse(name: str, allowed: str, value: object, wrong_type: bool = False) -> NoReturn:
-    kind = f", a {type(value).__name__}, not an int or float" if wrong_type and not getattr(value, "ndim", 0) else ""
-    raise ValueError(f"{name} must be {allowed}, got {_show(value)}{kind}")
+def refuse(name: str, allowed: str, value: object, remark: str = "") -> NoReturn:
+    """Say that the argument `name` must be `allowed`, and what came: for a range that no validator here knows.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"{name} must be {allowed}, got {_show(value)}{remark}")
 
 
 def real(
@@ -111,7 +120,8 @@ def real(
         ValueError: for anything else: bool, str, None, complex, NaN, inf, an array with a shape.
     """
     scalar, number = _scalar(value), math.nan
-    if not isinstance(scalar, bool) and isinstance(scalar, numbers.Real):
+    is_number = isinstance(scalar, numbers.Real) and not isinstance(scalar, bool)
+    if is_number:
         try:
             number = float(scalar) + 0.0  # -0.0 + 0.0 is 0.0
         except OverflowError:  # an int beyond the range of floats
@@ -119,12 +129,9 @@ def real(
     above = low < number if low_open else low <= number
     below = number < high if high_open else number <= high
     if not (math.isfinite(number) and above and below):
-        _refuse(
-            name,
-            f"in {_interval(low, high, low_open, high_open)}",
-            value,
-            not isinstance(scalar, numbers.Real) or isinstance(scalar, bool),
-        )
+        shaped = getattr(value, "ndim", 0) > 0
+        remark = "" if is_number or shaped else f", a {type(value).__name__}, not an int or float"
+        refuse(name, f"in {_interval(low, high, low_open, high_open)}", value, remark)
     return number
 
 
@@ -136,18 +143,14 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
     """
     if low is not None and high is not None:
         allowed = f"an integer in [{low}, {high}]"
-    elif low is not None:
-        allowed = f"an integer >= {low}"
-    elif high is not None:
-        allowed = f"an integer <= {high}"
     else:
-        allowed = "an integer"
+        allowed = "an integer" + (f" >= {low}" if low is not None else f" <= {high}" if high is not None else "")
     scalar = _scalar(value)
     if isinstance(scalar, bool) or not isinstance(scalar, numbers.Integral):
-        _refuse(name, allowed, value)
+        refuse(name, allowed, value)
     number = int(scalar)
     if (low is not None and number < low) or (high is not None and number > high):
-        _refuse(name, allowed, value)
+        refuse(name, allowed, value)
     return number
 
 
@@ -167,7 +170,7 @@ def generator(name: str, rng: Any) -> np.random.Generator:
         ValueError: for anything else, a seed included: hidden randomness is not repeatable.
     """
     if not isinstance(rng, np.random.Generator):
-        _refuse(name, "a numpy.random.Generator, for example numpy.random.default_rng(0)", rng)
+        refuse(name, "a numpy.random.Generator, for example numpy.random.default_rng(0)", rng)
     return rng
 
 
@@ -189,7 +192,7 @@ def function(name: str, value: Any) -> None:
         ValueError: if value is not callable.
     """
     if not callable(value):
-        _refuse(name, "a function", value)
+        refuse(name, "a function", value)
 
 
 def records(name: str, value: Any, n: int | None = None) -> None:
@@ -200,7 +203,7 @@ def records(name: str, value: Any, n: int | None = None) -> None:
     """
     listed = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
     if not listed or _is_masked(value):
-        _refuse(name, "a list, tuple or array of records", value)
+        refuse(name, "a list, tuple or array of records", value)
     if len(value) != n if n is not None else len(value) == 0:
         raise ValueError(f"{name} must hold {'at least 1 record' if n is None else f'{n} records'}, got {len(value)}")
 
@@ -212,7 +215,7 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
         ValueError: for anything else.
     """
     if not isinstance(value, str) or value not in options:
-        _refuse(name, "one of " + ", ".join(f'"{option}"' for option in options), value)
+        refuse(name, "one of " + ", ".join(f'"{option}"' for option in options), value)
     return str(value)
 
 
@@ -240,15 +243,15 @@ def array(
     allowed = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
     raw = as_array(value)
     if raw.dtype.kind not in "fiu" and raw.size > 0:
-        _refuse(name, allowed, value)
+        refuse(name, allowed, value)
     if ndim is not None and raw.ndim != ndim:
-        _refuse(name, f"an array with {ndim} dimension{'' if ndim == 1 else 's'}", value)
+        refuse(name, f"an array with {ndim} dimension{'' if ndim == 1 else 's'}", value)
     if shape is not None and raw.shape != shape:
-        _refuse(name, f"an array of shape {shape}", value)
+        refuse(name, f"an array of shape {shape}", value)
     if raw.size < min_size:
-        _refuse(name, f"an array of at least {min_size} element{'' if min_size == 1 else 's'}", value)
+        refuse(name, f"an array of at least {min_size} element{'' if min_size == 1 else 's'}", value)
     if _holds(value, lambda item: isinstance(item, bool | np.bool_)):  # as in [0.5, True]
-        _refuse(name, allowed, value)
+        refuse(name, allowed, value)
     with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
         numbers_ = raw.astype(np.float64, copy=False)
     good = np.isfinite(numbers_)
@@ -284,5 +287,5 @@ def bits(name: str, value: Any) -> NDArray[np.int8]:
     """
     raw = as_array(value)
     if raw.size > 0 and (raw.dtype.kind not in "biuf" or not ((raw == 0) | (raw == 1)).all()):
-        _refuse(name, "an array of zeros and ones", value)
+        refuse(name, "an array of zeros and ones", value)
     return raw.astype(np.int8)

@@ -37,10 +37,7 @@ _LOG_HALF = -math.log(2.0)
 
 def _log_values(name: str, value: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
     """An array of logarithms in [low, high], where low may be -inf: the logarithm of zero."""
-    try:
-        raw = np.asarray(None if isinstance(value, np.ndarray) and hasattr(value, "mask") else value)
-    except (ValueError, TypeError):
-        raw = np.asarray(None)
+    raw = arguments.as_array(value)
     bad = raw.dtype.kind not in "fiu"
     if not bad:
         with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
@@ -122,21 +119,12 @@ def log1p_scaled_expm1(x: ArrayLike, *, q: ArrayLike) -> NDArray[np.float64]:
         single = _one(arguments.real("x", x), arguments.probability("q", q))
         return np.asarray(single)[()]
     v, p = np.broadcast_arrays(arguments.array("x", x), arguments.array("q", q, low=0.0, high=1.0))
-    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        product = p * np.expm1(np.clip(v, -750.0, 709.0))
-        direct = np.log1p(np.maximum(product, -0.5))
-        near_zero = np.log((1.0 - p) + p * np.exp(np.minimum(v, 0.0)))
-        half = np.exp(np.clip(v, 0.0, 1400.0) / 2.0)
-        split = np.log1p(p * half * half)  # q may be so small that q e^x is moderate though e^x is not
-        huge = v + np.log(p)
-    result = np.where(product < -0.5, near_zero, direct)
-    result = np.where(v > 709.0, np.where(np.isfinite(split) & (v <= 1400.0), split, huge), result)
-    result = np.where(p == 0.0, 0.0, np.where(p == 1.0, v, result))
-    return result[()]
+    with np.errstate(over="ignore"):
+        return np.asarray(np.vectorize(_one, otypes=[np.float64])(v, p))[()]
 
 
 def _one(x: float, q: float) -> float:
-    """`log1p_scaled_expm1` of two numbers, some 20 times faster than by arrays."""
+    """`log1p_scaled_expm1` of two numbers."""
     if q == 0.0 or q == 1.0:
         return q * x
     if x > 709.0:

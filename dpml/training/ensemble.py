@@ -25,7 +25,8 @@ import torch
 from torch import nn
 
 from dpml import arguments
-from dpml.training import _checks, models, stacked, stacked_networks
+from dpml.training import models, stacked, stacked_networks
+from dpml.training._numbers import labels
 from dpml.training._run_state import new_seed
 from dpml.training.dpsgd import sgd
 from dpml.training.sampling import FixedSize, Poisson, cpu_generator
@@ -89,24 +90,13 @@ def train_teachers(
     2017, section 2.1; the lecture, slide "PATE".
     """
     features = _features(x)
-    _classes("y", y, x, classes, ndim=1)
+    labels("y", y, len(x), classes=arguments.integer("classes", classes, 2))
     shards = disjoint_shards(len(x), teachers=teachers, generator=generator)
     batch = arguments.integer("batch", batch, 1)
-    start, generators = _networks(teachers, generator, features, hidden, classes, x.device)
-    run = stacked.train(
-        start,
-        _cross_entropy,
-        x,
-        y,
-        mechanism=sgd(),
-        sampling=[FixedSize(m=min(batch, len(shard))) for shard in shards],
-        steps=steps,
-        optimizer=optimizer,
-        delta=0.0,
-        generators=generators,
-        shards=shards,
-    )
-    return Teachers(run.stack, shards)
+    samplers = [FixedSize(m=min(batch, len(shard))) for shard in shards]
+    sizes = {"features": features, "hidden": hidden, "classes": classes}
+    stack = _trained(x, y, shards, samplers, sizes, generator, steps=steps, optimizer=optimizer)
+    return Teachers(stack, shards)
 
 
 def vote_counts(teachers: Stack, *, x: torch.Tensor) -> NDArray[np.int64]:
@@ -156,21 +146,9 @@ def train_students(
     released = _released(labels, len(x), classes).to(x.device)
     batch = arguments.integer("batch", batch, 1)
     shards = [row.nonzero().squeeze(1) for row in released >= 0]
-    start, generators = _networks(len(released), generator, features, hidden, classes, x.device)
-    run = stacked.train(
-        start,
-        _cross_entropy,
-        x,
-        released.clamp(min=0),
-        mechanism=sgd(),
-        sampling=[Poisson(q=min(1.0, batch / len(shard))) for shard in shards],
-        steps=steps,
-        optimizer=optimizer,
-        delta=0.0,
-        generators=generators,
-        shards=shards,
-    )
-    return run.stack
+    samplers = [Poisson(q=min(1.0, batch / len(shard))) for shard in shards]
+    sizes = {"features": features, "hidden": hidden, "classes": classes}
+    return _trained(x, released.clamp(min=0), shards, samplers, sizes, generator, steps=steps, optimizer=optimizer)
 
 
 def accuracy(networks: Stack, *, x: torch.Tensor, y: torch.Tensor) -> NDArray[np.float64]:
@@ -182,7 +160,7 @@ def accuracy(networks: Stack, *, x: torch.Tensor, y: torch.Tensor) -> NDArray[np
     Source: definition.
     """
     predicted = stacked_networks.predict(networks, x=x)
-    _classes("y", y, x, networks.sizes[-1], ndim=1)
+    labels("y", y, len(x), classes=networks.sizes[-1])
     return (predicted == y).double().mean(1).cpu().numpy()
 
 
@@ -190,31 +168,37 @@ def _cross_entropy(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(outputs, labels, reduction="none")
 
 
-def _networks(
-    count: int, generator: torch.Generator, features: int, hidden: int, classes: int, device: torch.device
-) -> tuple[Stack, list[torch.Generator]]:
-    """Networks before training, and a generator for each, from seeds of its own: no two draw from one stream."""
-    seeds = [new_seed(cpu_generator(generator)) for _ in range(2 * count)]
-    first = [torch.Generator().manual_seed(seed) for seed in seeds[:count]]
-    networks = [models.mlp(generator=one, features=features, hidden=hidden, classes=classes) for one in first]
-    start = stacked_networks.stack(networks)
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds[count:]]
-    return Stack(start.parameters.to(device), start.sizes), generators
+def _trained(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    shards: list[torch.Tensor],
+    samplers: list[Any],
+    sizes: dict[str, int],
+    generator: torch.Generator,
+    **how: Any,
+) -> Stack:
+    """A network on each shard. Each has seeds of its own, for its start and its batches: no two share a stream."""
+    seeds = [[new_seed(cpu_generator(generator)) for _ in shards] for _ in range(2)]
+    first, generators = ([torch.Generator().manual_seed(seed) for seed in some] for some in seeds)
+    start = stacked_networks.stack([models.mlp(generator=one, **sizes) for one in first])
+    return stacked.train(
+        Stack(start.parameters.to(x.device), start.sizes),
+        _cross_entropy,
+        x,
+        y,
+        mechanism=sgd(),
+        sampling=samplers,
+        delta=0.0,
+        generators=generators,
+        shards=shards,
+        **how,
+    ).stack
 
 
 def _features(x: Any) -> int:
     if not isinstance(x, torch.Tensor) or x.dtype != torch.float32 or x.dim() < 2 or x.numel() == 0:
-        came = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-        raise ValueError(f"x must be a float32 tensor of images (N, ...), as models.to_tensors returns, got {came}")
+        arguments.refuse("x", "a float32 tensor of images (N, ...), as models.to_tensors returns", x)
     return x[0].numel()
-
-
-def _classes(name: str, y: Any, x: torch.Tensor, classes: Any, *, ndim: int) -> None:
-    classes = arguments.integer("classes", classes, 2)
-    _checks.examples(x, y)
-    if y.dtype != torch.int64 or y.dim() != ndim or int(y.min()) < 0 or int(y.max()) >= classes:
-        allowed = f"{len(x)} int64 labels in [0, {classes - 1}]"
-        raise ValueError(f"{name} must be {allowed}, got {y.dtype} from {y.min().item()} to {y.max().item()}")
 
 
 def _released(labels: Any, count: int, classes: Any) -> torch.Tensor:
@@ -222,8 +206,7 @@ def _released(labels: Any, count: int, classes: Any) -> torch.Tensor:
     allowed = f"integers in [-1, {classes - 1}], shape ({count},) or (students, {count})"
     values = np.asarray(labels) if isinstance(labels, np.ndarray | list | tuple) else np.empty(0)
     if values.dtype.kind not in "iu" or values.ndim not in (1, 2) or values.shape[-1] != count or not values.size:
-        came = f"{values.dtype} of shape {values.shape}" if values.size else type(labels).__name__
-        raise ValueError(f"labels must be {allowed}, got {came}")
+        arguments.refuse("labels", allowed, labels)
     if int(values.min()) < -1 or int(values.max()) >= classes:
         raise ValueError(f"labels must be {allowed}, got values from {values.min()} to {values.max()}")
     rows = np.atleast_2d(values.astype(np.int64))

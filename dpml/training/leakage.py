@@ -56,6 +56,7 @@ from dpml.audit.one_run import OneRunEvidence, one_run_lower_bound, right_guesse
 from dpml.audit.samples import Evidence, epsilon_lower_bound_from_scores
 from dpml.training import _checks, stacked
 from dpml.training._checks import LossFunction
+from dpml.training._numbers import labels, record_numbers
 from dpml.training.corruption import SentGradients
 from dpml.training.loop import train
 from dpml.training.mechanism import Mechanism
@@ -129,7 +130,7 @@ def dirac_canaries(
     Source: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, section 6.
     """
     n = arguments.integer("n", n, 1)
-    ids, places = _numbers("ids", ids, n), _numbers("places", places, 2**62)
+    ids, places = record_numbers("ids", ids, n), record_numbers("places", places, 2**62)
     if len(ids) != len(places):
         raise ValueError(f"places must be as many as the {len(ids)} ids, got {len(places)}")
     clip_norm = arguments.real("clip_norm", clip_norm, 1e-16, 1e16)
@@ -185,7 +186,7 @@ def dirac_audit(
     _fixed_divisor(sampling)
     audited = copy.deepcopy(model)
     numbers = sum(p.numel() for p in _checks.trained_parameters(audited).values())
-    places = _numbers("places", places, numbers)
+    places = record_numbers("places", places, numbers)
     guesses = arguments.integer("guesses", guesses, 0, len(places))
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     learning_rate = arguments.real("learning_rate", learning_rate, 1e-16, 1e16)
@@ -253,8 +254,7 @@ def many_runs_audit(
     if len(x) < 2:
         raise ValueError(f"x must be two records at least, the last one the canary, got {len(x)}")
     if not isinstance(generators, list | tuple) or len(generators) < 4 or len(generators) % 2:
-        came = f"{len(generators)}" if isinstance(generators, list | tuple) else type(generators).__name__
-        raise ValueError(f"generators must be an even number, at least 4, half of them for the canary, got {came}")
+        arguments.refuse("generators", "an even number of them, at least 4, half for the canary", generators)
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     rng = arguments.generator("rng", rng)
     start = stack([model])
@@ -305,7 +305,7 @@ def shadow_runs(
     """
     _checks.examples(x, y)
     if not isinstance(generators, list | tuple) or not generators:
-        raise ValueError(f"generators must be a list of torch.Generator, one for each network, got {generators!r:.60}")
+        arguments.refuse("generators", "a list of torch.Generator, one for each network", generators)
     included = torch.stack([torch.rand(len(x), generator=cpu_generator(one)) < 0.5 for one in generators])
     if not bool(included.any(1).all()):
         raise ValueError(f"x must have records for every one of the {len(included)} networks, got {len(x)} in all")
@@ -328,10 +328,10 @@ def true_class_margins(outputs: Tensor, y: Tensor) -> Tensor:
     Source: Carlini et al., "Membership inference attacks from first principles", IEEE S&P 2022, section 5.
     """
     if not isinstance(outputs, Tensor) or not outputs.is_floating_point() or outputs.dim() < 2 or outputs.size(-1) < 2:
-        raise ValueError(f"outputs must be a floating tensor (..., N, classes >= 2), got {type(outputs).__name__}")
+        arguments.refuse("outputs", "a floating tensor (..., N, classes >= 2)", outputs)
     if not bool(outputs.isfinite().all()):
         raise ValueError("outputs must be finite, got an element that is not")
-    _labels(y, outputs)
+    labels("y", y, outputs.size(-2), classes=outputs.size(-1))
     at = y.expand(outputs.shape[:-1])[..., None]
     margins = (outputs.gather(-1, at) - outputs.scatter(-1, at, -math.inf).logsumexp(-1, keepdim=True)).squeeze(-1)
     if not bool(margins.isfinite().all()):
@@ -354,13 +354,11 @@ def likelihood_ratios(margins: Tensor, *, included: Tensor, target: int) -> Tens
     variance.
     """
     if not isinstance(margins, Tensor) or not margins.is_floating_point() or margins.dim() != 2 or len(margins) < 4:
-        raise ValueError(f"margins must be a floating tensor [K >= 4, n], got {type(margins).__name__}")
+        arguments.refuse("margins", "a floating tensor [K >= 4, n]", margins)
     if not bool((margins.abs() <= 1e150).all()):
         raise ValueError("margins must be in [-1e150, 1e150], got an element that is not")
     if not isinstance(included, Tensor) or included.dtype != torch.bool or included.shape != margins.shape:
-        raise ValueError(
-            f"included must be booleans [{len(margins)}, {margins.shape[1]}], got {type(included).__name__}"
-        )
+        arguments.refuse("included", f"booleans of shape {tuple(margins.shape)}", included)
     target = arguments.integer("target", target, 0, len(margins) - 1)
     others = torch.arange(len(margins)) != target
     seen, here = margins[others].double(), included[others]
@@ -394,36 +392,17 @@ def input_from_gradient(weight: Tensor, *, bias: Tensor) -> Tensor:
     for name, value, dims in (("weight", weight, 2), ("bias", bias, 1)):
         good = isinstance(value, Tensor) and value.is_floating_point() and value.dim() == dims
         if not good or not bool(value.isfinite().all()):
-            raise ValueError(f"{name} must be a finite floating tensor of {dims} dimensions, got {repr(value)[:60]}")
+            arguments.refuse(name, f"a finite floating tensor of {dims} dimensions", value)
     if bias.dtype != weight.dtype or len(bias) != len(weight) or not bool((bias != 0).any()):
-        raise ValueError(f"bias must be {len(weight)} numbers as in weight, one of them not 0, got {repr(bias)[:60]}")
+        arguments.refuse("bias", f"{len(weight)} numbers of {weight.dtype}, one of them not 0", bias)
     largest = bias.abs().max()  # gradients may be too small to be squared
     unit = bias / largest
     found: Tensor = (unit / unit.square().sum()) @ (weight / largest)
     if not bool(found.isfinite().all()):
-        raise ValueError(f"weight must be at most the largest {weight.dtype} times bias, got {repr(weight)[:60]}")
+        arguments.refuse("weight", f"at most the largest {weight.dtype} times bias", weight)
     return found
 
 
 def _fixed_divisor(sampling: Any) -> None:
     if isinstance(sampling, FixedSize) or getattr(sampling, "expected_batch", None) is None:
-        raise ValueError(f"sampling must be Poisson or FullBatch with an expected_batch, got {sampling}")
-
-
-def _numbers(name: str, value: Any, high: int) -> Tensor:
-    """Different numbers in [0, high), int64 on the CPU."""
-    if not isinstance(value, Tensor) or value.dim() != 1 or value.dtype != torch.int64:
-        raise ValueError(f"{name} must be a one-dimensional int64 tensor, got {type(value).__name__}")
-    found = value.cpu()
-    if len(found) and not 0 <= int(found.min()) <= int(found.max()) < high:
-        raise ValueError(f"{name} must be in [0, {high}), got {int(found.min())} to {int(found.max())}")
-    if len(set(found.tolist())) < len(found):
-        raise ValueError(f"{name} must be different numbers, got one of them twice")
-    return found
-
-
-def _labels(y: Any, outputs: Tensor) -> None:
-    classes = outputs.size(-1)
-    good = isinstance(y, Tensor) and y.dtype == torch.int64 and y.shape == outputs.shape[-2:-1]
-    if not good or (len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes):
-        raise ValueError(f"y must be {outputs.shape[-2]} labels in [0, {classes}), int64, got {repr(y)[:60]}")
+        arguments.refuse("sampling", "Poisson or FullBatch with an expected_batch", sampling)

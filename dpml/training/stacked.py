@@ -39,6 +39,7 @@ from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.training import _checks, _self_test
 from dpml.training._checks import LossFunction
+from dpml.training._numbers import record_numbers
 from dpml.training._run_state import new_seed
 from dpml.training.mechanism import Mechanism
 from dpml.training.per_example import self_test
@@ -137,6 +138,10 @@ def train(
         torch.tensor(values, dtype=flat.dtype, device=flat.device)[:, None]
         for values in ([one.each.noise for one in mechanisms if one.each], [s.expected(n) for _, s, n in settings])
     )
+    places: dict[Mechanism, list[int]] = {}
+    for k, one in enumerate(mechanisms):
+        places.setdefault(one, []).append(k)
+    weighed = [(one.each, rows) for one, rows in places.items() if one.each]  # one call for all models of a mechanism
     noise = [_noise_generator(generator, flat.device) for generator in generators]  # also where none is added
     noisy = bool(deviation.any())
     total = torch.empty_like(parameters)
@@ -145,7 +150,10 @@ def train(
     for step in tqdm(range(steps), disable=None, delay=0.5, desc=f"steps of {models} models"):
         batch = batches.draw()
         examples = StackedPerExample(stack, loss_fn, batch.x, batch.y)
-        weights = _weights(examples.norms, mechanisms)
+        norms = examples.norms
+        weights = torch.empty_like(norms)
+        for each, rows in weighed:
+            weights[rows] = each.weigh(norms[rows])
         examples.sum(weights if batch.here is None else weights * batch.here, out=total)
         for row, size, generator in zip(total, deviation, noise, strict=True) if noisy else ():
             row += torch.empty_like(row).normal_(generator=generator) * size
@@ -157,24 +165,6 @@ def train(
         updates.step()
     parameters.grad = None
     return StackedRun(stack, losses, clipped, diverged, tuple(known[one] for one in settings))
-
-
-def _weights(norms: torch.Tensor, mechanisms: list[Mechanism]) -> torch.Tensor:
-    """The weights of each model's examples, by its own mechanism; one call for all where they are equal."""
-    places: dict[Any, list[int]] = {}
-    for k, one in enumerate(mechanisms):
-        places.setdefault(one, []).append(k)
-    if len(places) == 1:
-        return _weigh(mechanisms[0], norms)
-    weights = torch.empty_like(norms)
-    for one, rows in places.items():
-        weights[rows] = _weigh(one, norms[rows])
-    return weights
-
-
-def _weigh(mechanism: Mechanism, norms: torch.Tensor) -> torch.Tensor:
-    assert mechanism.each is not None
-    return mechanism.each.weigh(norms)
 
 
 class _Batch(NamedTuple):
@@ -238,8 +228,7 @@ def _noise_generator(generator: torch.Generator, device: torch.device) -> torch.
 
 def _list(name: str, value: Any, count: int, allowed: str) -> list[Any]:
     if not isinstance(value, list | tuple) or len(value) != count:
-        came = f"{len(value)} items" if isinstance(value, list | tuple) else type(value).__name__
-        raise ValueError(f"{name} must be {allowed}, got {came}")
+        arguments.refuse(name, allowed, value)
     return list(value)
 
 
@@ -248,16 +237,14 @@ def _mechanisms(value: Any, models: int) -> list[Mechanism]:
     found = [value] * models if isinstance(value, Mechanism) else _list("mechanism", value, models, allowed)
     for one in found:
         if not isinstance(one, Mechanism) or one.each is None:
-            raise ValueError(f"mechanism must be {allowed}, got {repr(one)[:60]}")
+            arguments.refuse("mechanism", allowed, one)
     return found
 
 
 def _labels(y: Any, count: int, models: int, device: torch.device) -> torch.Tensor:
     allowed = f"a tensor of shape ({count},) or ({models}, {count}) on {device}"
-    if not isinstance(y, torch.Tensor):
-        raise ValueError(f"y must be {allowed}, got {type(y).__name__}")
-    if y.shape not in ((count,), (models, count)) or y.device != device:
-        raise ValueError(f"y must be {allowed}, got shape {tuple(y.shape)} on {y.device}")
+    if not isinstance(y, torch.Tensor) or y.shape not in ((count,), (models, count)) or y.device != device:
+        arguments.refuse("y", allowed, y)
     if y.is_floating_point() and not bool(torch.isfinite(y).all()):
         raise ValueError(f"y must be {allowed} with finite numbers, got an element that is not finite")
     return y
@@ -295,29 +282,18 @@ def _samplers(value: Any, models: int, common: Any) -> list[Any]:
 def _shards(value: Any, count: int, models: int, common: Any) -> list[torch.Tensor] | None:
     if value is None:
         return None
-    allowed = f"a list of {models} int64 tensors of record numbers in [0, {count - 1}], none of them empty"
-    for shard in _list("shards", value, models, allowed):
-        if not isinstance(shard, torch.Tensor) or shard.dtype != torch.int64 or shard.dim() != 1 or not len(shard):
-            came = (
-                f"{shard.dtype} of shape {tuple(shard.shape)}" if isinstance(shard, torch.Tensor) else repr(shard)[:60]
-            )
-            raise ValueError(f"shards must be {allowed}, got {came}")
-        if int(shard.min()) < 0 or int(shard.max()) >= count:
-            raise ValueError(f"shards must be {allowed}, got numbers from {int(shard.min())} to {int(shard.max())}")
-        if len(torch.unique(shard)) < len(shard):
-            raise ValueError(f"shards must be {allowed}, each record once in a shard, got a repeated one")
-    if common is not None and len({len(shard) for shard in value}) > 1:
-        sizes = [len(shard) for shard in value]
+    allowed = f"a list of {models} int64 tensors of record numbers"
+    shards = [record_numbers("shards", shard, count, least=1) for shard in _list("shards", value, models, allowed)]
+    sizes = [len(shard) for shard in shards]
+    if common is not None and len(set(sizes)) > 1:
         raise ValueError(f"shards must be equally long for common batches, got {min(sizes)} to {max(sizes)} records")
-    return [shard.cpu() for shard in value]
+    return shards
 
 
 def _optimizer(make: Any, parameters: torch.Tensor) -> torch.optim.Optimizer:
     if not callable(make):
-        raise ValueError(
-            "optimizer must be a function from a list of parameters to a torch optimizer, such as "
-            f"lambda p: torch.optim.SGD(p, lr=0.1), got {type(make).__name__}"
-        )
+        allowed = "a function of the parameters, such as lambda parameters: torch.optim.SGD(parameters, lr=0.1)"
+        arguments.refuse("optimizer", allowed, make)
     made: torch.optim.Optimizer = make([parameters])
     _checks.optimizer(made, {"parameters": parameters})
     return made

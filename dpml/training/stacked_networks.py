@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from dpml import arguments
 from dpml.training import _checks
 from dpml.training._checks import LossFunction
 
@@ -67,10 +68,7 @@ def stack(models: Sequence[nn.Sequential]) -> Stack:
     Source: definition.
     """
     if not isinstance(models, list | tuple) or not models or not all(isinstance(m, nn.Sequential) for m in models):
-        came = f"{len(models)} items" if isinstance(models, list | tuple) else type(models).__name__
-        raise ValueError(
-            f"models must be a list of at least one torch.nn.Sequential, as models.mlp returns, got {came}"
-        )
+        arguments.refuse("models", "a list of at least one torch.nn.Sequential, as models.mlp returns", models)
     first, *others = (_shape(model) for model in models)
     for other in others:
         if other != first:
@@ -105,7 +103,7 @@ def require_stack(stacked: Any) -> Stack:
     Source: definition.
     """
     if not isinstance(stacked, Stack):
-        raise ValueError(f"stacked must be a Stack, as stacked_networks.stack returns, got {type(stacked).__name__}")
+        arguments.refuse("stacked", "a Stack, as stacked_networks.stack returns", stacked)
     return stacked
 
 
@@ -119,13 +117,13 @@ def flat_examples(x: Any, stacked: Stack) -> torch.Tensor:
     """
     features, like = stacked.sizes[0], stacked.parameters
     allowed = f"a tensor of shape (N, ...) with {features} finite numbers of type {like.dtype} on {like.device} each"
-    if not isinstance(x, torch.Tensor):
-        raise ValueError(f"x must be {allowed}, got {type(x).__name__}")
-    if x.dim() < 2 or x[:0].flatten(1).shape[1] != features or x.dtype != like.dtype or x.device != like.device:
-        raise ValueError(f"x must be {allowed}, got shape {tuple(x.shape)}, {x.dtype} on {x.device}")
+    good = isinstance(x, torch.Tensor) and x.dim() > 1 and x[:0].flatten(1).shape[1] == features
+    if not good or x.dtype != like.dtype or x.device != like.device:
+        arguments.refuse("x", allowed, x)
     if not bool(torch.isfinite(x).all()):
         raise ValueError(f"x must be {allowed}, got an element that is not finite")
-    return x.flatten(1)
+    flat: torch.Tensor = x.flatten(1)
+    return flat
 
 
 def unstack(stacked: Stack) -> list[nn.Sequential]:

@@ -224,18 +224,16 @@ def kept(norms: Tensor, *, trim: Count, ids: Tensor) -> Tensor:
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 3; the order as in `dpml.ptr.trimmed_sum`.
     """
     if not isinstance(norms, Tensor) or norms.dim() != 1 or not norms.is_floating_point():
-        raise ValueError(f"norms must be a floating tensor with one dimension, got {_came(norms)}")
+        arguments.refuse("norms", "a floating tensor with one dimension", norms)
     good = isinstance(ids, Tensor) and ids.shape == norms.shape and ids.device == norms.device
     if not good or ids.dtype not in _INTEGERS:
-        raise ValueError(
-            f"ids must be an integer tensor of shape {tuple(norms.shape)} on {norms.device}, got {_came(ids)}"
-        )
-    if isinstance(trim, Tensor):
-        if trim.dim() != 0 or trim.dtype not in _INTEGERS:
-            raise ValueError(f"trim must be an integer >= 0 or an integer tensor without dimensions, got {_came(trim)}")
-        trim = _local(trim)
-    else:
+        arguments.refuse("ids", f"an integer tensor of shape {tuple(norms.shape)} on {norms.device}", ids)
+    if not isinstance(trim, Tensor):
         trim = arguments.integer("trim", trim, 0)
+    elif trim.dim() != 0 or trim.dtype not in _INTEGERS:
+        arguments.refuse("trim", "an integer >= 0 or an integer tensor without dimensions", trim)
+    else:
+        trim = _local(trim)
     stays: Tensor = torch.as_tensor(places(_local(norms), ids=_local(ids)) < len(norms) - trim)
     return stays
 
@@ -305,9 +303,3 @@ def _below(name: str, value: float, high: float) -> float:
         return arguments.real(name, value, 0.0, high, low_open=True, high_open=True)
     except ValueError as error:
         raise ValueError(f"{error}: {_MEANING[name]}") from None
-
-
-def _came(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)} and {value.dtype} on {value.device}"
-    return repr(value)[:60]
