@@ -42,7 +42,6 @@ from dpml.data import records
 from experiments import recording
 from experiments.printing import Table, show
 from experiments.processes import options, require
-from experiments.recording import fill, machine, plain, read, today, write
 
 if TYPE_CHECKING:
     import torch
@@ -313,43 +312,17 @@ def run(
     After so many seconds no further row is begun.
     """
     require(device)
-    preset, content = PRESETS[name], read(into)
-    fixed = {
-        "clip_norm": CLIP_NORM,
-        "rate": RATE,
-        "momentum": MOMENTUM,
-        "decay": DECAY,
-        "hidden": HIDDEN,
-        "delta": DELTA,
-    }
-    chosen = plain({**preset._asdict(), **fixed, "total_delta": TOTAL_DELTA})
-    before = content.get(name, {})
-    rows: list[dict[str, Any]] = before["rows"] if before.get("settings") == chosen else []
-    place = {setting: i for i, setting in enumerate(settings(preset))}
-    done = {_setting(row) for row in rows}
+    preset = PRESETS[name]
+    fixed = {"clip_norm": CLIP_NORM, "rate": RATE, "momentum": MOMENTUM, "decay": DECAY, "hidden": HIDDEN}
+    chosen = {**preset._asdict(), **fixed, "delta": DELTA, "total_delta": TOTAL_DELTA}
     number = 2 * (preset.images or 60_000)
-    wanted = dict.fromkeys((one.epsilon, one.m, preset.n - one.n_byzantine) for one in place)
+    wanted = dict.fromkeys((one.epsilon, one.m, preset.n - one.n_byzantine) for one in settings(preset))
     spends = [spend(epsilon, *key, number, preset.steps)._asdict() for epsilon, *key in wanted if epsilon is not None]
-    head = {
-        "command": command(name, device),
-        "date": today(),
-        "machine": machine(device),
-        "settings": chosen,
-        "adjacency": "replace-one",
-        "sampling": "without replacement",
-        "chosen": CHOSEN,
-        "records": number,
-        "spends": spends,
-    }
-    content[name] = {**head, "rows": rows}
-    jobs = [Job(setting, name, device) for setting in place if setting not in done]
-    save = functools.partial(write, into, content)
-    fill(rows, _do, jobs, order=lambda row: place[_setting(row)], save=save, seconds=seconds, processes=processes)
-    return dict(content[name])
-
-
-def _setting(row: dict[str, Any]) -> Setting:
-    return Setting(*(row[field] for field in Setting._fields))
+    head = recording.head(command(name, device), device, chosen)
+    head |= {"adjacency": "replace-one", "sampling": "without replacement", "chosen": CHOSEN}
+    head |= {"records": number, "spends": spends}
+    given: dict[str, Any] = {"settings": settings(preset), "job": lambda setting: Job(setting, name, device), "do": _do}
+    return recording.go_on(into, name, head=head, **given, seconds=seconds, processes=processes)
 
 
 def tables(part: dict[str, Any]) -> list[Table]:

@@ -50,7 +50,7 @@ from dpml.training.models import accuracy
 from dpml.training.sampling import Poisson
 from dpml.training.trace import QUANTILES
 from experiments.printing import Table, show
-from experiments.recording import machine, read, today, write
+from experiments.recording import machine, read, setting_of, today, write
 
 RESULTS = records.FOLDER / "dpsgd_fashion.json"
 DELTA, MOMENTUM, CLIP_NORM = 1e-5, 0.9, 1.0
@@ -311,7 +311,7 @@ def run(name: str, *, into: Path) -> dict[str, Any]:
     }
     before = read(into)
     rows: list[dict[str, Any]] = before["rows"] if before.get("command") == head["command"] else []
-    done = {Setting(**{field: row[field] for field in Setting._fields}).key() for row in rows}
+    done = {setting_of(Setting, row).key() for row in rows}
     works: dict[str, Task] = {}
 
     def do(setting: Setting, bar: Any) -> None:

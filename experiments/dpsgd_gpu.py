@@ -34,7 +34,7 @@ from dpml.training.trace import Diverged
 from experiments import dpsgd_fashion as fashion
 from experiments.printing import Table, show
 from experiments.processes import options, require
-from experiments.recording import fill, plain, read, today, write
+from experiments.recording import fill, plain, read, setting_of, today, write
 
 RESULTS = records.FOLDER / "dpsgd_gpu.json"
 EPSILONS = (1.0, 3.0, 8.0, None)
@@ -144,7 +144,7 @@ def run(
     save = functools.partial(write, into, content)
     for settings in (search(preset), full(preset, rows)):  # the second is empty until the first is done
         wanted = list(settings)
-        done = {fashion.Setting(**{field: row[field] for field in fashion.Setting._fields}) for row in rows}
+        done = {setting_of(fashion.Setting, row) for row in rows}
         jobs = [Job(setting, name, device) for setting in wanted if setting not in done]
         left = None if seconds is None else seconds - (time.time() - begun)
         fill(rows, do, jobs, order=lambda row: place(row, preset), save=save, seconds=left, processes=processes)

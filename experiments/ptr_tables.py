@@ -48,7 +48,7 @@ from dpml.data import records
 from experiments import recording
 from experiments.printing import Table, show
 from experiments.processes import options, require
-from experiments.recording import fill, machine, plain, read, today, write
+from experiments.recording import plain
 
 if TYPE_CHECKING:
     import torch
@@ -59,6 +59,7 @@ WIDE = 20.0
 MAIN = ("TSGD+PTR", "DP-SGD, matched", "TSGD+Gaussian, matched", "DP-SGD, paper", "TSGD+Gaussian, paper")
 MORE = ("DP-SGD, aligned", "TSGD+Gaussian, aligned", "TSGD+PTR, wide", "TSGD+PTR, appendix")
 METHODS = (*MAIN, *MORE)
+CHOSEN = "the step sizes that are not the paper's were chosen on these images; epsilon does not cover that"
 TUNED = 0.5
 """The rate that the preset `rates` gave."""
 
@@ -363,50 +364,31 @@ def run(
     After so many seconds no further row is begun.
     """
     require(device)
-    preset, content = PRESETS[name], read(into)
+    preset = PRESETS[name]
     recipes = {on: RECIPES.get(on, Recipe())._asdict() for on in preset.sets}
     chosen = plain({**preset._asdict(), "recipes": recipes, "delta": DELTA, "hidden": HIDDEN})
-    before = content.get(name, {})
-    same = before.get("settings") == chosen
-    rows: list[dict[str, Any]] = before["rows"] if same else []
-    arms: list[dict[str, Any]] = before["arms"] if same else []
-    place = {setting: i for i, setting in enumerate(settings(preset))}
-    done = {_setting(row) for row in rows}
-    known = {(one["on"], one["method"], one["epsilon"]): Arm(*(one[key] for key in Arm._fields)) for one in arms}
+    arms: list[dict[str, Any]] = recording.begun(into, name, chosen).get("arms", [])
+    known = {(one["on"], one["method"], one["epsilon"]): recording.setting_of(Arm, one) for one in arms}
     here, missing = {}, []
     for on in preset.sets:
         try:
             here[on] = min(len(SETS[on]().train_images), preset.images or sys.maxsize)
         except data.DataUnavailable:
             missing.append(on)
-    head = {
-        "command": command(name, device),
-        "date": today(),
-        "machine": machine(device),
-        "settings": chosen,
-        "adjacency": "add/remove",
-        "sampling": "Poisson",
-        "chosen": "the step sizes that are not the paper's were chosen on these images; epsilon does not cover that",
-        "missing": missing,
-    }
-    jobs = []
-    for setting in place:
-        if setting.set not in here or setting in done:
-            continue
-        key = setting.set, setting.method, setting.epsilon
-        if key not in known:
-            known[key] = arm(setting.method, RECIPES.get(setting.set, Recipe()), here[setting.set], setting.epsilon)
-            on, method, epsilon = key
-            arms.append({"method": method, "on": on, "epsilon": epsilon, **known[key]._asdict()})
-        jobs.append(Job(setting, name, device, known[key]))
-    content[name] = {**head, "arms": arms, "rows": rows}
-    save = functools.partial(write, into, content)
-    fill(rows, _do, jobs, order=lambda row: place[_setting(row)], save=save, seconds=seconds, processes=processes)
-    return dict(content[name])
 
+    def job(setting: Setting) -> Job | None:
+        on, method, _, _, epsilon, *_ = setting
+        if on not in here:
+            return None
+        if (on, method, epsilon) not in known:
+            known[on, method, epsilon] = arm(method, RECIPES.get(on, Recipe()), here[on], epsilon)
+            arms.append({"method": method, "on": on, "epsilon": epsilon, **known[on, method, epsilon]._asdict()})
+        return Job(setting, name, device, known[on, method, epsilon])
 
-def _setting(row: dict[str, Any]) -> Setting:
-    return Setting(*(row[field] for field in Setting._fields))
+    head = recording.head(command(name, device), device, chosen)
+    head |= {"adjacency": "add/remove", "sampling": "Poisson", "chosen": CHOSEN, "missing": missing, "arms": arms}
+    given: dict[str, Any] = {"settings": settings(preset), "job": job, "do": _do}
+    return recording.go_on(into, name, head=head, **given, seconds=seconds, processes=processes)
 
 
 class Summary(NamedTuple):

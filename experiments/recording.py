@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,6 +65,51 @@ def write(into: Path, content: dict[str, Any]) -> None:
     temporary = into.with_name(into.name + ".tmp")
     temporary.write_text(text + "\n", encoding="utf-8", newline="\n")
     temporary.replace(into)
+
+
+def setting_of(kind: Any, row: Mapping[str, Any]) -> Any:
+    """The setting of a row, a named tuple of this kind."""
+    return kind(*(row[field] for field in kind._fields))
+
+
+def head(command: str, device: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a part says before its rows."""
+    return {"command": command, "date": today(), "machine": machine(device), "settings": plain(settings)}
+
+
+def begun(into: Path, name: str, settings: Any) -> dict[str, Any]:
+    """What an earlier run with the same settings left of a part of the file; empty where there was none."""
+    part = read(into).get(name, {})
+    return part if part.get("settings") == settings else {}
+
+
+def go_on(
+    into: Path,
+    name: str,
+    *,
+    head: dict[str, Any],
+    settings: Iterable[Any],
+    job: Callable[[Any], Job | None],
+    do: Callable[[Job], dict[str, Any]],
+    seconds: float | None,
+    processes: int,
+) -> dict[str, Any]:
+    """Do what is missing in part `name` of the file, in the order of the settings, and return that part.
+
+    ``job(setting)`` is what `do` is given, or None where it cannot be done here.
+    """
+    rows: list[dict[str, Any]] = begun(into, name, head["settings"]).get("rows", [])
+    place = {setting: i for i, setting in enumerate(settings)}
+    kind = type(next(iter(place)))
+
+    def order(row: dict[str, Any]) -> int:
+        return place[setting_of(kind, row)]
+
+    done = set(map(order, rows))
+    jobs = [one for one in (job(setting) for setting in place if place[setting] not in done) if one is not None]
+    content = {**read(into), name: {**head, "rows": rows}}
+    fill(rows, do, jobs, order=order, save=partial(write, into, content), seconds=seconds, processes=processes)
+    return dict(content[name])
 
 
 def _begun(do: Callable[[Job], Any], end: float, job: Job) -> Any:

@@ -49,7 +49,6 @@ from dpml.data import records
 from experiments import recording
 from experiments.printing import Table, show
 from experiments.processes import options, require
-from experiments.recording import fill, machine, plain, read, today, write
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +64,7 @@ ATTACKS = ("FGSM", "I-FGSM", "MIM", "Madry")
 METHODS = ("StoBatch, no noise", "StoBatch, as printed", "StoBatch, local", "StoBatch, central", "DP-SGD")
 METHODS += ("PixelDP", "SecureSGD-AGM")
 FIVE = (0, 1, 2, 3, 4)
+CHOSEN = "step sizes and sizes of attacks were chosen on digits, with the test images; no epsilon covers that"
 
 
 class Sized(NamedTuple):
@@ -373,30 +373,13 @@ def run(
     After so many seconds no further row is begun.
     """
     require(device)
-    preset, content = PRESETS[name], read(into)
+    preset = PRESETS[name]
     axes = {"attacks": ATTACKS, "sizes": SIZES, "sizes_certified": SIZES_CERTIFIED, "radii": RADII}
-    chosen = plain({"preset": preset._asdict(), "delta": DELTA, "eta": ETA, **axes})
-    chosen["preset"]["sets"] = {on: sized._asdict() for on, sized in preset.sets.items()}
-    before = content.get(name, {})
-    rows: list[dict[str, Any]] = before["rows"] if before.get("settings") == chosen else []
-    place = {setting: i for i, setting in enumerate(settings(preset))}
-    done = {_setting(row) for row in rows}
-    head = {
-        "command": command(name, device),
-        "date": today(),
-        "machine": machine(device),
-        "settings": chosen,
-        "chosen": "step sizes and sizes of attacks were chosen on digits, with the test images; no epsilon covers that",
-    }
-    content[name] = {**head, "rows": rows}
-    jobs = [Job(setting, name, device) for setting in place if setting not in done]
-    save = functools.partial(write, into, content)
-    fill(rows, _do, jobs, order=lambda row: place[_setting(row)], save=save, seconds=seconds, processes=processes)
-    return dict(content[name])
-
-
-def _setting(row: dict[str, Any]) -> Setting:
-    return Setting(*(row[field] for field in Setting._fields))
+    sized = {on: one._asdict() for on, one in preset.sets.items()}
+    chosen = {"preset": {**preset._asdict(), "sets": sized}, "delta": DELTA, "eta": ETA, **axes}
+    head = recording.head(command(name, device), device, chosen) | {"chosen": CHOSEN}
+    given: dict[str, Any] = {"settings": settings(preset), "job": lambda setting: Job(setting, name, device), "do": _do}
+    return recording.go_on(into, name, head=head, **given, seconds=seconds, processes=processes)
 
 
 class Summary(NamedTuple):
