@@ -27,21 +27,25 @@ from experiments import (
     pate_fashion,
     processes,
     ptr_tables,
+    recording,
     stobatch,
 )
 from tests.experiments.claims import m_samp_keeps_its_predictions
 
 ROOT = Path(__file__).parents[2]
-RUNS = {
-    "byzantine_figures": functools.partial(byzantine_figures.run, "tiny"),
+GROWING = {  # with the presets that want a GPU
+    "byzantine_figures": (byzantine_figures, "full"),
+    "dpsgd_gpu": (dpsgd_gpu, "full"),
+    "ptr_tables": (ptr_tables, "gpu"),
+    "stobatch": (stobatch, "full"),
+}
+RUNS = {name: functools.partial(module.run, "tiny", device="cpu") for name, (module, _) in GROWING.items()}
+RUNS |= {
     "dpsgd_fashion": functools.partial(dpsgd_fashion.run, "tiny"),
-    "dpsgd_gpu": functools.partial(dpsgd_gpu.run, "tiny", device="cpu"),
     "dpsgd_or_pate": functools.partial(dpsgd_or_pate.run, "tiny"),
-    "gpu": functools.partial(gpu.measure, "tiny", limit=100.0),
+    "gpu": functools.partial(gpu.measure, "tiny", limit=math.inf),
     "m_samp": functools.partial(m_samp.run, "tiny"),
     "pate_fashion": functools.partial(pate_fashion.run, "tiny"),
-    "ptr_tables": functools.partial(ptr_tables.run, "tiny"),
-    "stobatch": functools.partial(stobatch.run, "tiny"),
 }
 AT_ONCE = {"pate_fashion": 6, "dpsgd_or_pate": 2}
 """How many rows an experiment does together, where it is not one."""
@@ -95,9 +99,11 @@ def test_a_run_goes_on_where_it_stopped_and_ends_the_same(made, name, tmp_path):
     rows = RUNS[name](into=again)["rows"]
     logging.disable(logging.NOTSET)
     assert rows[: len(kept)] == kept
-    plain = [[{key: value for key, value in row.items() if key not in TIMES} for row in them] for them in (rows, kept)]
-    whole = [{key: value for key, value in row.items() if key not in TIMES} for row in found["rows"]]
-    assert plain[0] == whole and len(whole) == len(kept) + AT_ONCE.get(name, 1)
+    plain, whole = (
+        [{key: value for key, value in row.items() if key not in TIMES} for row in them]
+        for them in (rows, found["rows"])
+    )
+    assert plain == whole and len(whole) == len(kept) + AT_ONCE.get(name, 1)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -129,9 +135,8 @@ TITLES = {
 
 @pytest.mark.parametrize("name", TITLES)
 def test_the_tables_of_the_page(made, name):
-    modules = {"byzantine_figures": byzantine_figures, "dpsgd_fashion": dpsgd_fashion, "dpsgd_gpu": dpsgd_gpu}
-    module = {**modules, "ptr_tables": ptr_tables, "gpu": gpu_tables, "stobatch": stobatch}[name]
-    content = made(name)[0]
+    content, others = made(name)[0], {"dpsgd_fashion": dpsgd_fashion, "gpu": gpu_tables}
+    module = others.get(name) or GROWING[name][0]
     tables = module.tables({**content, "rows": [row for row in content["rows"] if row.get("part") != "opacus"]})
     assert [title for title, *_ in tables] == TITLES[name]
     for _, note, head, lines in tables:
@@ -146,15 +151,8 @@ def test_dpsgd_fashion_searches_and_then_trains(made):
     rates = dpsgd_fashion.best_rates(rows)
     assert all(row["rate"] == rates[row["model"], row["epsilon"]] for row in ours if row["part"] in ("subset", "full"))
     assert all((row["spent"] is None) == (row["noise"] is None) for row in ours)
-    made_up = [
-        {"part": part, "model": "mlp", "epsilon": 1.0, "rate": rate, "accuracy": accuracy}
-        for part, rate, accuracy in (
-            ("search", 0.1, 0.5),
-            ("search", 0.2, 0.7),
-            ("search", 0.4, 0.6),
-            ("full", 0.1, 0.9),
-        )
-    ]
+    tried = (("search", 0.1, 0.5), ("search", 0.2, 0.7), ("search", 0.4, 0.6), ("full", 0.1, 0.9))
+    made_up = [{"part": a, "rate": b, "accuracy": c, "model": "mlp", "epsilon": 1.0} for a, b, c in tried]
     assert dpsgd_fashion.best_rates(made_up) == {("mlp", 1.0): 0.2}
 
 
@@ -218,9 +216,8 @@ def test_ptr_tables_runs_every_method(made):
 def test_stobatch_runs_every_method_and_says_what_holds(made):
     part = made("stobatch")[0]
     rows = part["rows"]
-    assert [stobatch.Setting(*(row[f] for f in stobatch.Setting._fields)) for row in rows] == list(
-        stobatch.settings(stobatch.PRESETS["tiny"])
-    )
+    wanted = list(stobatch.settings(stobatch.PRESETS["tiny"]))
+    assert [recording.setting_of(stobatch.Setting, row) for row in rows] == wanted
     assert {row["method"] for row in rows} == set(stobatch.METHODS)
     for row in rows:
         assert (row["claimed"] is not None) == (row["method"] == "StoBatch, as printed")
@@ -334,43 +331,28 @@ def test_the_page_of_the_card_builds(made, tmp_path, monkeypatch):
 # ---- limits ----
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        functools.partial(dpsgd_gpu.run, "tiny", device="cpu", seconds=-1.0),
-        functools.partial(gpu.measure, "tiny", limit=-1.0),
-        functools.partial(ptr_tables.run, "tiny", seconds=-1.0),
-        functools.partial(stobatch.run, "tiny", seconds=-1.0),
-        functools.partial(byzantine_figures.run, "tiny", seconds=-1.0),
-    ],
-    ids=["dpsgd_gpu", "gpu", "ptr_tables", "stobatch", "byzantine_figures"],
-)
-def test_after_its_time_no_row_is_begun(run, tmp_path):
-    assert run(into=tmp_path / "results.json")["rows"] == []
+@pytest.mark.parametrize("name", [*GROWING, "gpu"])
+def test_after_its_time_no_row_is_begun(name, tmp_path):
+    least = {"limit": -1.0} if name == "gpu" else {"seconds": -1.0}
+    assert RUNS[name](into=tmp_path / "results.json", **least)["rows"] == []
     logging.disable(logging.NOTSET)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+@pytest.mark.parametrize("name", [*GROWING, "gpu"])
+def test_without_a_gpu_one_sentence_says_so(name, tmp_path):
+    into = tmp_path / "results.json"
+    run = functools.partial(gpu.measure, "gpu", limit=1.0)
+    if name in GROWING:
+        module, preset = GROWING[name]
+        run = functools.partial(module.run, preset, device="cuda")
+    with pytest.raises(SystemExit, match="No GPU was found by PyTorch"):
+        run(into=into)
+    assert not into.exists()
 
 
 def test_runs_in_several_processes_all_come_back():
     assert sorted(processes.results(math.factorial, [3, 4, 5], 2)) == [6, 24, 120]
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
-@pytest.mark.parametrize(
-    "run",
-    [
-        functools.partial(gpu.measure, "gpu", limit=1.0),
-        functools.partial(dpsgd_gpu.run, "full", device="cuda"),
-        functools.partial(ptr_tables.run, "gpu", device="cuda"),
-        functools.partial(stobatch.run, "full", device="cuda"),
-        functools.partial(byzantine_figures.run, "full", device="cuda"),
-    ],
-    ids=["gpu", "dpsgd_gpu", "ptr_tables", "stobatch", "byzantine_figures"],
-)
-def test_without_a_gpu_one_sentence_says_so(run, tmp_path):
-    into = tmp_path / "results.json"
-    with pytest.raises(SystemExit, match="No GPU was found by PyTorch"):
-        run(into=into)
-    assert not into.exists()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the script needs bash")
