@@ -9,6 +9,7 @@ import pytest
 
 from dpml import data
 from experiments import dpsgd_fashion as experiment
+from experiments.recording import setting_of
 
 ROOT = Path(__file__).parents[2]
 RECORD = data.recorded("dpsgd_fashion")
@@ -30,9 +31,7 @@ def test_recorded_runs_again():
     """Processors round differently, and a run is long: a point covers that, and no other setting would do."""
     rows = recorded("sweep", sigma=5.0, batch=50)[:3]
     work = experiment.task("sweep", experiment.PRESETS["full"])
-    again = [
-        experiment.ours(experiment.Setting(*(row[key] for key in experiment.Setting._fields)), work) for row in rows
-    ]
+    again = [experiment.ours(setting_of(experiment.Setting, row), work) for row in rows]
     for summary in (statistics.mean, statistics.stdev):
         ours, then = (summary([row["accuracy"] for row in them]) for them in (again, rows))
         assert ours == pytest.approx(then, abs=0.01)

