@@ -1,5 +1,6 @@
 """Small networks, data and runs for the tests of the trainers."""
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -83,3 +84,11 @@ def settings(model):
 def each(bad):
     """The pairs of a table from arguments to their bad values, for parametrize."""
     return [(name, value) for name, values in bad.items() for value in values]
+
+
+def refuses(function, good, **bad):
+    """Each bad value of an argument is refused by its name, where the others are `good`."""
+    for name, values in bad.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"^{name} must .*, got "):
+                function(**good | {name: value})

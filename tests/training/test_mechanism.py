@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import losses
 from dpml.ptr import privacy
 from dpml.training import dp_sgd, dp_sgd_automatic, sgd, tsgd, tsgd_ptr
-from dpml.training.mechanism import Mechanism, Release, together
+from dpml.training.mechanism import Mechanism, together
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
-from tests.training.helpers import Recording, data, first_output, flat, linear, network, train
+from tests.training.helpers import Recording, data, first_output, linear, network, refuses, train
 
 TEST = {"tau": 0.5, "scale": 1.0, "delta0": 1e-8}
 GAUSSIAN = [
@@ -106,8 +105,6 @@ def test_no_privacy_says_so():
     target = {"sampling": Poisson(q=0.1), "n": 40, "steps": 6, "delta": 1e-5}
     assert math.isinf(sgd().guarantee(**target).epsilon)
     assert math.isinf(dp_sgd(sigma=0.0, clip_norm=1.0).guarantee(**target).epsilon)
-    with pytest.raises(ValueError, match=r"^mechanism must have noise to meet a target"):
-        sgd().noise_multiplier(epsilon=1.0, **target)
 
 
 @pytest.mark.parametrize("sampling", [Poisson(q=0.01), FixedSize(m=10), FullBatch(), Poisson(q=1.0), FixedSize(m=1000)])
@@ -141,104 +138,28 @@ def test_runs_of_different_noise_rate_and_mechanism_together():
     assert together([*runs, (sgd(), Poisson(q=0.02), 0)], n=1000, delta=1e-5) == replace(found, public="n")
 
 
-POISSON = Poisson(q=0.1)
+def test_what_cannot_be_accounted():
+    one, poisson = dp_sgd(sigma=1.0, clip_norm=1.0), Poisson(q=0.1)
+    target = {"sampling": poisson, "n": 40, "steps": 6, "delta": 1e-5}
+    refuses(one.guarantee, target, sampling=(0.1,), n=(0,), steps=(-1,), delta=(2.0,))
+    refuses(one.noise_multiplier, {**target, "epsilon": 1.0}, sampling=(0.1,), epsilon=(0.0,))
+    refuses(together, {"n": 40, "delta": 1e-5}, runs=([], [(one, poisson)], [(1.0, poisson, 3)]))
+    for words, runs in (
+        ("sampling must be Poisson", [(one, 0.1, 3)]),
+        ("parts must share", [(one, poisson, 1), (one, FixedSize(m=4), 1)]),
+    ):
+        with pytest.raises(ValueError, match=f"^{words}"):
+            together(runs, n=40, delta=1e-5)
+    with pytest.raises(ValueError, match=r"^mechanism must have noise to meet a target"):
+        sgd().noise_multiplier(epsilon=1.0, **target)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda m: m.guarantee(sampling=0.1, n=40, steps=6, delta=1e-5), "sampling must be Poisson"),
-        (lambda m: m.guarantee(sampling=POISSON, n=0, steps=6, delta=1e-5), "n must be"),
-        (lambda m: m.guarantee(sampling=POISSON, n=40, steps=-1, delta=1e-5), "steps must be"),
-        (lambda m: m.guarantee(sampling=POISSON, n=40, steps=6, delta=2.0), "delta must be"),
-        (
-            lambda m: m.noise_multiplier(sampling=0.1, n=40, steps=6, epsilon=1.0, delta=1e-5),
-            "sampling must be Poisson",
-        ),
-        (lambda m: m.noise_multiplier(sampling=POISSON, n=40, steps=6, epsilon=0.0, delta=1e-5), "epsilon must be"),
-        (lambda m: together([], n=40, delta=1e-5), "runs must be"),
-        (lambda m: together([(m, POISSON)], n=40, delta=1e-5), "runs must be"),
-        (lambda m: together([(1.0, POISSON, 3)], n=40, delta=1e-5), "runs must be"),
-        (lambda m: together([(m, 0.1, 3)], n=40, delta=1e-5), "sampling must be Poisson"),
-        (lambda m: together([(m, POISSON, 1), (m, FixedSize(m=4), 1)], n=40, delta=1e-5), "parts must share"),
-    ],
-)
-def test_what_cannot_be_accounted(call, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        call(dp_sgd(sigma=1.0, clip_norm=1.0))
+# ---- what the trainer takes without knowing it ----
 
 
-# ---- what the trainer takes without knowing it: three mechanisms that are not in the package ----
-
-
-def workers(one, *, n, lie, aggregate):
-    """n workers, each with its part of the records, send what `one` releases; some lie; a rule makes one vector."""
-
-    def release(batch, *, state, generator):
-        norms, owner = batch.norms, batch.ids % n
-        messages = []
-        for k in range(n):
-            weights = one.each.weigh(norms) * (owner == k)
-            noise = torch.empty_like(batch.sum(weights)).normal_(generator=generator) * one.each.noise
-            messages.append(batch.sum(weights) + noise)
-        return Release(aggregate(lie(torch.stack(messages))), state, {})
-
-    return Mechanism("workers", (("n", n), *one.settings), release, one.accountant, one.start)
-
-
-def test_workers_that_lie_need_no_other_trainer():
-    """Two of five send a huge vector: their mean is useless, their median still finds the way."""
-
-    def lie(messages):
-        return torch.cat([torch.full_like(messages[:2], 1e3), messages[2:]])
-
-    x, target = torch.ones(500, 3, dtype=torch.float64), torch.zeros(500)
-    one, ends = dp_sgd(sigma=0.5, clip_norm=2.0), {}
-    rules = {"mean": lambda m: m.mean(0), "median": lambda m: m.median(0).values}
-    for name, lies in (("mean", lie), ("median", lie), ("honest", lambda messages: messages)):
-        mechanism = workers(one, n=5, lie=lies, aggregate=rules.get(name, rules["mean"]))
-        model = linear(3)
-        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        given = {"loss_fn": first_output, "optimizer": optimizer, "micro_batch": 20}
-        sampling = Poisson(q=0.5, expected_batch=50.0)
-        run = train(model, x, target, mechanism=mechanism, steps=20, sampling=sampling, **given)
-        ends[name] = float(flat(model).sum())
-        assert run.guarantee == one.guarantee(sampling=sampling, n=500, steps=20, delta=1e-5)
-    assert ends["honest"] == pytest.approx(-20 * 3 * 1.0, rel=0.1) and ends["median"] == pytest.approx(-60, rel=0.15)
-    assert ends["mean"] < -400
-
-
-def test_noise_on_the_first_layer_is_a_layer_and_an_accountant():
-    """It draws from PyTorch's own generator, which a run seeds: the same run twice is the same to the last bit."""
-
-    class NoisyFirst(nn.Module):
-        def forward(self, x):
-            return x + torch.randn_like(x)
-
-    ends = []
-    for _ in range(2):
-        model = nn.Sequential(NoisyFirst(), *network())
-        ends.append((train(model, *data(), mechanism=sgd()), flat(model)))
-    assert torch.equal(ends[0][1], ends[1][1])
-    plain = network()
-    train(plain, *data(), mechanism=sgd())
-    assert not torch.equal(flat(plain), ends[0][1])
+def test_an_accountant_of_ones_own():
+    """Noise on the examples, say, in a layer: a run says what the mechanism's accountant says."""
     epsilon = Guarantee(1.0, delta=0.0, kind="exact", adjacency="replace-one")
     accountant = sgd().accountant._replace(guarantees=lambda counts, **setting: [epsilon] * len(counts))
     own = Mechanism("noisy inputs", (), sgd().release, accountant, sgd().start, sgd().each)
     assert train(network(), *data(), mechanism=own).guarantee == epsilon
-
-
-def test_a_canary_is_a_row_and_what_was_released_is_seen_by_the_optimizer():
-    """The record with a gradient of its own direction: in the mean of 200 releases it is there, or it is not."""
-    seen = {}
-    for canary in (True, False):
-        x = torch.zeros(20 + canary, 4, dtype=torch.float64)
-        if canary:
-            x[20, 3] = 100.0
-        model = linear(4)
-        optimizer = Recording(model.parameters(), lr=1e-6)
-        given = {"loss_fn": first_output, "optimizer": optimizer, "steps": 200}
-        train(model, x, torch.zeros(len(x)), sampling=FullBatch(expected_batch=1.0), **given)
-        seen[canary] = torch.stack(optimizer.seen).mean(0)
-    assert seen[True][3] == pytest.approx(1.0, abs=0.4) and seen[False].abs().max() < 0.4  # 5.6 standard errors

@@ -5,7 +5,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from dpml.training import dp_sgd
 from dpml.training.per_example import PerExample, per_example_gradients, self_test
 from dpml.training.sampling import FullBatch, Poisson
 from tests.training.helpers import cross_entropy, data, flat, network, seeded, train
@@ -94,6 +93,14 @@ def noise(x, layer):
     return x + 1e-6 * torch.randn_like(x)
 
 
+def spread(x, layer):
+    return torch.normal(x, x.std(0, correction=0).expand_as(x))
+
+
+def flipped(gradient):
+    return gradient.flip(1) if len(gradient) > 150 else gradient
+
+
 def same(x, layer):
     return x
 
@@ -127,22 +134,8 @@ REFUSED = {
     "the hardest of a batch": (same, hardest, MANY_X, MANY_Y, BATCH, 0),
     "a sign of the batch, backwards": (same, turned(lambda g: g * (1 - 2 * (len(g) % 2))), X, Y, ROWS, 0),
     "an order of the batch, backwards": (same, turned(lambda g: g if len(g) > 9 else g.flip(1)), X, Y, ROWS, 0),
-    "an order of the batch, backwards, in large ones": (
-        same,
-        turned(lambda g: g.flip(1) if len(g) > 150 else g),
-        MANY_X,
-        MANY_Y,
-        BATCH,
-        0,
-    ),
-    "a spread of the batch for noise": (
-        lambda x, layer: torch.normal(x, x.std(0, correction=0).expand_as(x)),
-        plain,
-        X,
-        Y,
-        ROWS,
-        0,
-    ),
+    "an order of large batches, backwards": (same, turned(flipped), MANY_X, MANY_Y, BATCH, 0),
+    "a spread of the batch for noise": (spread, plain, X, Y, ROWS, 0),
     "a mean of one": (lambda x, layer: 1.0 + centred(x), plain, X[:1], Y[:1], ROWS, 0),
     "a penalty on one": (same, penalised(lambda w, first: (w - first).square().sum()), X[:1], Y[:1], TERM, 0),
     "divided by the size of one": (same, by_size, X[:1], Y[:1], ROWS, 0),
@@ -260,9 +253,9 @@ def tied():
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind=nn.GRU):
+    def __init__(self):
         super().__init__()
-        self.recurrent, self.last = kind(2, 4, batch_first=True), nn.Linear(4, 3)
+        self.recurrent, self.last = nn.GRU(2, 4, batch_first=True), nn.Linear(4, 3)
 
     def forward(self, x):
         return self.last(self.recurrent(x.unflatten(1, (3, 2)))[0][:, -1])
@@ -282,26 +275,16 @@ class Cell(nn.Module):
         return self.last(state)
 
 
-@pytest.mark.parametrize("model", [tied, Recurrent, lambda: Recurrent(nn.LSTM), Cell, network])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_plain_version_serves_every_model(model, dtype):
+@pytest.mark.parametrize("model", [tied, Recurrent, Cell])
+def test_the_plain_version_serves_every_model(model):
     """Its sum is the ordinary gradient: also of parameters that are shared, or used at several times."""
     torch.manual_seed(0)
-    model, x = model().to(dtype), X.to(dtype)
+    model, x = model().double(), X.double()
     rows = per_example_gradients(model, cross_entropy, x, Y)
     ordinary = torch.autograd.grad(cross_entropy(model(x), Y).sum(), list(model.parameters()))
     for (name, row), gradient in zip(rows.items(), ordinary, strict=True):
         assert row.shape == (40, *gradient.shape), name
-        assert torch.allclose(row.sum(0), gradient, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("model", [tied, Cell])
-def test_the_message_that_sends_there(model):
-    words = (
-        r"('0.weight' and '2.weight' sharing|'cell' .GRUCell., which was called 3 times).*per_example_gradients serves"
-    )
-    with pytest.raises(ValueError, match=words):
-        PerExample(model(), cross_entropy, X, Y)
+        assert torch.allclose(row.sum(0), gradient, rtol=1e-10, atol=1e-10)
 
 
 # ---- what is measured on the way ----
@@ -362,12 +345,6 @@ def test_features_and_labels_of_every_type_train_or_are_refused(x, y):
 # ---- the range of single precision ----
 
 
-@pytest.mark.parametrize("bad", [0.0, 1e-46, 1e-33, 1e17, 1e39])
-def test_clip_norms_that_single_precision_cannot_tell_are_refused(bad):
-    with pytest.raises(ValueError, match=r"^clip_norm must be in"):
-        dp_sgd(sigma=1.0, clip_norm=bad)
-
-
 @pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(6), lambda: nn.Linear(6, 6), lambda: nn.PReLU()])
 @pytest.mark.parametrize("size", [1e-38, 1e-25, 1e-18, 1e-12])
 def test_gradients_too_short_for_single_precision_are_not_let_through(layer, size):
@@ -379,11 +356,3 @@ def test_gradients_too_short_for_single_precision_are_not_let_through(layer, siz
         weight = (least / found.norms[i].clamp(min=least)) * torch.eye(40)[i]
         total = sum(float(g.double().square().sum()) for g in found.sum(weight).values()) ** 0.5
         assert total <= least * (1 + 1e-5)
-
-
-def test_parameters_beyond_the_range_are_refused():
-    model = network()
-    with torch.no_grad():
-        model[0].weight[0, 0] = 1e20
-    with pytest.raises(ValueError, match=r"parameters of size at most 1e\+16, got another one: 0\.weight"):
-        train(model, X, Y)
