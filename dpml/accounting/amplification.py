@@ -209,7 +209,8 @@ def with_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacency:
     delta = arguments.probability("delta", delta)
     n, m = arguments.integer("n", n, 1, 2**53), arguments.integer("m", m, 1, 2**53)
     _require("replace-one", adjacency, _FIXED_SIZE)
-    total = m * amplify(epsilon=epsilon, q=1 / n)
+    # the epsilon of one draw may be below the range of floats where that of all is not
+    total = m / n * epsilon if epsilon < 1e-290 else m * amplify(epsilon=epsilon, q=1 / n)
     if math.isinf(total):
         raise ValueError(f"epsilon must keep m * epsilon within the range of floats, got {epsilon!r}")
     if delta == 0.0 or total < 1e-300:
@@ -371,7 +372,8 @@ def lecture_useful_q(*, epsilon: float) -> float:
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     if epsilon < 1e-8:
         return 0.25
-    return epsilon * math.exp(-epsilon) / (-2.0 * math.expm1(-2.0 * min(epsilon, 1e300)))
+    root = math.exp(-epsilon / 2.0)  # its square may have lost its digits
+    return epsilon * root / (-2.0 * math.expm1(-2.0 * min(epsilon, 1e300))) * root
 
 
 _FIXED_SIZE = (

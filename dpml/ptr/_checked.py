@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from dpml import arguments
+
+LEAST = 1e-100
+"""Least noise in either branch where a formula divides by its square; the largest sigma is the inverse."""
 
 
 class Parameters(NamedTuple):
@@ -23,16 +25,30 @@ class Parameters(NamedTuple):
 
 
 def parameters(
-    sigma: float, tau: float, scale: float, delta0: float, *, low: float = 0.0, high: float = math.inf
+    sigma: float, tau: float, scale: float, delta0: float, *, low: float = LEAST, high: float = 1.0 / LEAST
 ) -> Parameters:
-    """The four, in their ranges; sigma in [low, high], or (0, inf).
+    """The four, in their ranges; sigma in [low, high].
 
     Raises:
         ValueError: if one is outside.
     """
     return Parameters(
-        arguments.real("sigma", sigma, low, high, low_open=low == 0.0),
+        arguments.real("sigma", sigma, low, high),
         arguments.real("tau", tau, 0.0, 1.0, low_open=True),
         arguments.real("scale", scale, 0.01, 1e6),
         arguments.real("delta0", delta0, 0.0, 0.5, low_open=True),  # beyond, the threshold would be negative
     )
+
+
+def two_noises(
+    sigma: float, tau: float, scale: float, delta0: float, *, low: float = LEAST, high: float = 1.0 / LEAST
+) -> Parameters:
+    """The same, where sigma tau must be at least 1e-100 as well.
+
+    Raises:
+        ValueError: if one is outside.
+    """
+    given = parameters(sigma, tau, scale, delta0, low=low, high=high)
+    if given.sigma2 < LEAST:
+        raise ValueError(f"tau must be at least {LEAST:g}/sigma = {LEAST / given.sigma:.3g}, got {given.tau!r}")
+    return given

@@ -71,7 +71,7 @@ def product_log_density(points: Array, a: float, mu: float) -> Array:
     shift, norm = mu * mu / 2.0, math.log(mu * math.sqrt(2.0 * math.pi))
     far = math.log(0.5) - a - norm - ((points - a + shift) / mu) ** 2 / 2.0
     near = math.log(0.5) - norm - ((points + a + shift) / mu) ** 2 / 2.0
-    between = math.log(0.25) - a / 2.0 - mu * mu / 8.0 - points / 2.0 + log_mass(points / mu, a / mu)
+    between = math.log(0.25) - a / 2.0 - mu * mu / 8.0 - points / 2.0 + log_mass(points, a, mu)
     return np.asarray(np.logaddexp(np.logaddexp(far, near), between), dtype=np.float64)
 
 

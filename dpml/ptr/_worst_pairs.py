@@ -57,7 +57,7 @@ def laplace_gaussian(a: float, mu: float) -> Pair:
         near, far, half = a / mu, -a / mu, mu / 2.0
         p = 0.5 * pairs.normal_masses(v, near + half) + share * pairs.normal_masses(v, far + half)
         q = share * pairs.normal_masses(v, near - half) + 0.5 * pairs.normal_masses(v, far - half)
-        more_p, more_q = _between(edges, a, mu, log_factor, 1.1 * reach)
+        more_p, more_q = _between(edges, a, mu, log_factor, a + mu * (38.0 + mu / 2.0))
         return p + more_p, q + more_q
 
     return Pair(cells, np.linspace(-reach, reach, 1601))
@@ -82,7 +82,7 @@ def _between(edges: Array, a: float, mu: float, log_factor: float, reach: float)
         half = width[chosen] / 2.0
         for node, weight in zip(nodes, weights, strict=True):
             x = low[chosen] + half * (1.0 + node)
-            log_density = log_factor + log_mass(x / mu, a / mu)
+            log_density = log_factor + log_mass(x, a, mu)
             p[chosen] += weight * half * np.exp(log_density + x / 2.0)
             q[chosen] += weight * half * np.exp(log_density - x / 2.0)
     sums = []
@@ -93,18 +93,18 @@ def _between(edges: Array, a: float, mu: float, log_factor: float, reach: float)
     return sums[0], sums[1]
 
 
-def log_mass(centre: Array, half: float) -> Array:
-    """log of the mass of N(0, 1) in [centre - half, centre + half], with a small relative error of the mass."""
-    m = np.abs(centre)
-    narrow = (m * half <= 1.0 / 16.0) & (half <= 1.0 / 16.0)
+def log_mass(centre: Array, half: float, deviation: float) -> Array:
+    """log of the mass of N(0, deviation^2) in [centre - half, centre + half]; the mass has a small relative error."""
+    m, w, distance = np.abs(centre) / deviation, half / deviation, half - np.abs(centre)
+    narrow = (m * w <= 1.0 / 16.0) & (w <= 1.0 / 16.0)
     out = np.empty(m.shape)
-    z, w2 = m[narrow] ** 2, half * half
+    z, w2 = m[narrow] ** 2, w * w
     he6 = ((z - 15.0) * z + 45.0) * z - 15.0
     series = w2 * ((z - 1.0) / 6.0 + w2 * (((z - 6.0) * z + 3.0) / 120.0 + w2 * (he6 / 5040.0)))
-    out[narrow] = math.log(half * math.sqrt(2.0 / math.pi)) - 0.5 * z + np.log1p(series)
-    wide = m[~narrow]
+    out[narrow] = math.log(w * math.sqrt(2.0 / math.pi)) - 0.5 * z + np.log1p(series)
     with np.errstate(divide="ignore"):
-        upper, lower = special.log_ndtr(half - wide), special.log_ndtr(-half - wide)
+        upper = special.log_ndtr(distance[~narrow] / deviation)
+        lower = special.log_ndtr(-w - m[~narrow])
     out[~narrow] = upper + np.log(-np.expm1(lower - upper))
     return out
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["median", "median_local_sensitivity", "median_safety_margin", "median_sensitivity", "private_median"]
 
 
+@np.errstate(under="ignore")
 def median(values: ArrayLike, *, low: float, high: float) -> float:
     """Return the median of the values clipped to [low, high]: of an even number of them, the mean of the middle two.
 

@@ -172,6 +172,10 @@ def noise_multiplier(
         test = losses.laplace(scale=scale)
         return losses.compose([(test if q == 1.0 else losses.poisson(test, q=q), steps)], delta=delta).lower
 
+    @functools.cache
+    def of_most_noise() -> float:
+        return _upper(q, parameters(_MOST, tau, scale, delta0), steps, delta)
+
     def excess(sigma: float) -> float:
         try:
             value = _upper(q, parameters(sigma, tau, scale, delta0), steps, delta)
@@ -179,8 +183,9 @@ def noise_multiplier(
             return math.inf
         if value > epsilon and sigma > 1.0 and of_tests() > epsilon:
             raise ValueError(f"epsilon must be at least {of_tests():g}, what the tests alone cost, got {epsilon!r}")
-        if value > epsilon and sigma == _MOST:
-            raise ValueError(f"epsilon must be at least {value:g}, what is left at sigma = {_MOST:g}, got {epsilon!r}")
+        far = sigma > 1.0 and value > 8.0 * epsilon  # a long way to go: is there an end?
+        if value > epsilon and (far or sigma == _MOST) and (left := of_most_noise()) > epsilon:
+            raise ValueError(f"epsilon must be at least {left:g}, what is left at sigma = {_MOST:g}, got {epsilon!r}")
         return value - epsilon
 
     close = 1e-3 * min(1.0, epsilon)

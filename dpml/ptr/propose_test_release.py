@@ -86,7 +86,8 @@ def pass_probability(margin: float, *, scale: float, delta0: float) -> float:
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1, line 3; the tail of the Laplace distribution.
     """
     margin = _margin(margin)
-    excess = (margin - threshold(scale=scale, delta0=delta0)) / scale
+    scale = arguments.real("scale", scale, 0.0, low_open=True)
+    excess = margin / scale + math.log(2.0 * arguments.real("delta0", delta0, 0.0, 0.5, low_open=True))
     if excess > 0.0:
         return 1.0 - 0.5 * math.exp(-excess)
     return 0.5 * math.exp(excess)
@@ -145,7 +146,7 @@ def propose_test_release(
 def _margin(margin: float) -> float:
     """The margin, checked: the distance to something that does not exist is infinite."""
     if isinstance(margin, float) and margin == math.inf:
-        return margin
+        return math.inf
     try:
         number = arguments.real("margin", margin, 0.0)
     except ValueError:

@@ -19,6 +19,10 @@ measures has the signs + - + - + (beyond a there is only the normal density, at 
 rises towards 0 and may come to exceed the constant; at 0 there is the point mass). Convolution with a normal density
 adds no sign changes, and two integrations, each from 0 to 0, lose one each: at most two remain. The profiles of both
 pairs have the symmetry $H(1/x) = 1 - 1/x + H(x)/x$, so that crossings come at $\pm\varepsilon$.
+
+H is a sum of positive terms, so that no digits are lost where it is small: the Gaussian profiles at
+$\varepsilon \mp 1/b$ for the two masses of the Laplace loss, and for the losses x between them the integral of
+$1 - e^{\varepsilon - x}$ times the density of `dpml.ptr._worst_pairs`.
 """
 
 from __future__ import annotations
@@ -29,11 +33,13 @@ import numpy as np
 
 from dpml import arguments, mechanisms, numerics
 from dpml.accounting.guarantee import Guarantee
-from dpml.ptr._checked import Parameters, parameters
-from dpml.ptr._worst_pairs import LEAST, case_2, delta_at
+from dpml.ptr._checked import Parameters, parameters, two_noises
+from dpml.ptr._worst_pairs import LEAST, log_mass
 from dpml.ptr.renyi import Cases
 
 __all__ = ["delta_cases", "single_delta", "single_epsilon"]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def delta_cases(*, sigma: float, tau: float, scale: float, delta0: float, epsilon: float) -> Cases:
@@ -71,13 +77,11 @@ def single_epsilon(*, sigma: float, tau: float, scale: float, delta0: float, del
     Infinite at delta = 0. Neighbours: as `single_delta`.
 
     Raises:
-        ValueError: if delta is not 0 or in [1e-250, 1], or sigma tau is below 1e-150; otherwise as `delta_cases`.
+        ValueError: if delta is not 0 or in [1e-250, 1], or sigma tau is below 1e-100; otherwise as `delta_cases`.
 
     Source: as `delta_cases`.
     """
-    given = parameters(sigma, tau, scale, delta0, low=LEAST, high=1e4)
-    if given.sigma2 < 1e-150:
-        raise ValueError(f"tau must be at least 1e-150/sigma = {1e-150 / given.sigma:.3g}, got {tau!r}")
+    given = two_noises(sigma, tau, scale, delta0, low=LEAST, high=1e4)
     delta = arguments.probability("delta", delta)
     if 0.0 < delta < 1e-250:
         raise ValueError(f"delta must be 0 or in [1e-250, 1], got {delta!r}")
@@ -93,10 +97,30 @@ def single_epsilon(*, sigma: float, tau: float, scale: float, delta0: float, del
 
 def _profiles(given: Parameters, epsilon: float) -> tuple[float, float]:
     """Delta at epsilon in case 1 and in case 2."""
-    usual = mechanisms.gaussian_delta(sigma=given.sigma, epsilon=epsilon)
-    rare = mechanisms.gaussian_delta(sigma=given.sigma2, epsilon=epsilon)
-    if epsilon < 700.0:
-        product = delta_at(epsilon, case_2(given.sigma, given.scale))
-    else:  # at most the Gaussian profile at epsilon - a, which is all there is of it there
-        product = mechanisms.gaussian_delta(sigma=given.sigma, epsilon=max(0.0, epsilon - 1.0 / given.scale))
-    return (1.0 - given.delta0) * usual + given.delta0 * rare, product
+    usual, rare = (_gaussian(noise, epsilon) for noise in (given.sigma, given.sigma2))
+    a, mu = 1.0 / given.scale, 1.0 / given.sigma
+    ends = 0.5 * _gaussian(given.sigma, epsilon - a) + 0.5 * math.exp(-a) * _gaussian(given.sigma, epsilon + a)
+    return (1.0 - given.delta0) * usual + given.delta0 * rare, ends + _between(epsilon, a, mu)
+
+
+def _gaussian(sigma: float, epsilon: float) -> float:
+    """The Gaussian profile, also below 0."""
+    if epsilon >= 0.0:
+        return mechanisms.gaussian_delta(sigma=sigma, epsilon=epsilon)
+    return -math.expm1(epsilon) + math.exp(epsilon) * mechanisms.gaussian_delta(sigma=sigma, epsilon=-epsilon)
+
+
+@np.errstate(under="ignore")
+def _between(epsilon: float, a: float, mu: float) -> float:
+    """The integral over x > epsilon of (1 - e^(epsilon - x)) times the density of the loss between its two ends."""
+    last = a + mu * (40.0 + mu / 2.0) - epsilon  # beyond, the density is below 1e-300
+    if last <= 0.0:
+        return 0.0
+    flat = max(0.0, a - 10.0 * mu - epsilon)  # up to here an exponential
+    above = np.linspace(flat, last, math.ceil(2.0 * (last - flat) / mu) + 1)
+    edges = np.concatenate([np.linspace(0.0, flat, math.ceil(flat) + 1)[:-1], above])  # of x - epsilon
+    half = np.diff(edges)[:, None] / 2.0
+    y = edges[:-1, None] + half * (1.0 + _NODES)
+    x = epsilon + y
+    logs = math.log(0.25) - a / 2.0 - mu * mu / 8.0 + x / 2.0 + log_mass(x, a, mu)
+    return float((half * _WEIGHTS * np.exp(logs) * -np.expm1(-y)).sum())

@@ -74,7 +74,7 @@ from dpml import arguments, mechanisms
 from dpml.accounting import quadrature, rdp
 from dpml.accounting.guarantee import Guarantee
 from dpml.ptr import _moments
-from dpml.ptr._checked import Parameters, parameters
+from dpml.ptr._checked import Parameters, parameters, two_noises
 from dpml.ptr._moments import mixed_log
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ def theorem_4_3(order: ArrayLike, *, sigma: float, tau: float, scale: float, del
     Attained by some functions f_1, f_2 and datasets at every order, so no smaller number holds in general.
 
     Raises:
-        ValueError: if an order is not in (1, inf), sigma not in (0, inf), tau not in (0, 1], scale not in [0.01, 1e6],
-            delta0 not in (0, 1/2], or the result exceeds the range of floats.
+        ValueError: if an order is not in (1, inf), sigma not in [1e-100, 1e100], tau not in (0, 1], sigma tau below
+            1e-100, scale not in [0.01, 1e6], delta0 not in (0, 1/2], or the result exceeds the range of floats.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.3; that it is attained: own construction.
     """
@@ -170,12 +170,12 @@ def rdp_case_1(order: ArrayLike, *, sigma: float, tau: float, delta0: float) -> 
     """Return the Rényi divergence where both local sensitivities exceed tau, in the shape of `order`.
 
     Raises:
-        ValueError: if an order is not in (1, inf), sigma not in (0, inf), tau not in (0, 1], delta0 not in (0, 1/2],
-            or the result exceeds the range of floats.
+        ValueError: if an order is not in (1, inf), sigma not in [1e-100, 1e100], tau not in (0, 1], sigma tau below
+            1e-100, delta0 not in (0, 1/2], or the result exceeds the range of floats.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.3, first term.
     """
-    sigma, tau, _, delta0 = parameters(sigma, tau, 1.0, delta0)
+    sigma, tau, _, delta0 = two_noises(sigma, tau, 1.0, delta0)
     a = arguments.array("order", order, low=1.0, low_open=True)
     wide = rdp.gaussian(a, sigma=sigma)
     with np.errstate(over="ignore"):
@@ -190,8 +190,8 @@ def rdp_case_2(order: ArrayLike, *, sigma: float, scale: float) -> NDArray[np.fl
     """Return the Rényi divergence where one local sensitivity is at most tau, in the shape of `order`.
 
     Raises:
-        ValueError: if an order is not in (1, inf), sigma not in (0, inf), scale not in [0.01, 1e6], or the result
-            exceeds the range of floats.
+        ValueError: if an order is not in (1, inf), sigma not in [1e-100, 1e100], scale not in [0.01, 1e6], or the
+            result exceeds the range of floats.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.3, second term.
     """
@@ -249,8 +249,9 @@ def theorem_4_4_formula(
     For the figures that show where it fails.
 
     Raises:
-        ValueError: if an order is not in (1, 10^6] or exceeds 10^6 scale, q not in [0, 1), sigma not in (0, inf),
-            tau not in (0, 1], scale not in [0.01, 1e6] or delta0 not in (0, 1/2].
+        ValueError: if an order is not in (1, 10^6] or exceeds 10^6 scale, q not in [0, 1), sigma not in
+            [1e-100, 1e100], tau not in (0, 1], sigma tau below 1e-100, scale not in [0.01, 1e6] or delta0 not in
+            (0, 1/2].
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.4, full version in the appendix, without conditions.
     """
@@ -282,7 +283,8 @@ def theorem_4_4_last_order(*, q: float, sigma: float, tau: float, scale: float) 
     All orders above 1 and up to it satisfy the conditions. Infinite at q = 0.
 
     Raises:
-        ValueError: if q is not in [0, 1), sigma not in (0, inf), tau not in (0, 1] or scale not in [0.01, 1e6].
+        ValueError: if q is not in [0, 1), sigma not in [1e-100, 1e100], tau not in (0, 1], sigma tau below 1e-100 or
+            scale not in [0.01, 1e6].
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.4, full version in the appendix.
     """
@@ -334,8 +336,8 @@ def paper_claim(*, q: float, sigma: float, tau: float, scale: float, delta0: flo
     guarantee; never to be quoted where `broken` says something.
 
     Raises:
-        ValueError: if q is not in (0, 1), sigma not in (0, inf), tau not in (0, 1], scale not in [0.01, 1e6], delta0
-            not in (0, 1/2], steps not an integer in [1, 2^53] or delta not in (0, 1).
+        ValueError: if q is not in (0, 1), sigma not in [1e-100, 1e100], tau not in (0, 1], sigma tau below 1e-100,
+            scale not in [0.01, 1e6], delta0 not in (0, 1/2], steps not an integer in [1, 2^53] or delta not in (0, 1).
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.4; Canonne, Kamath and Steinke 2020.
     """
@@ -360,6 +362,7 @@ def _direct(sigma: float, scale: float, delta0: float, delta: float) -> tuple[fl
     return sigma, scale, delta0, arguments.real("delta", delta, delta0, 1.0, low_open=True)
 
 
+@np.errstate(under="ignore")
 def _problem(order: float, q: float, given: Parameters) -> str | None:
     """What breaks the first condition that fails, for orders up to the given one."""
     if q == 0.0:
@@ -371,12 +374,13 @@ def _problem(order: float, q: float, given: Parameters) -> str | None:
     if s < 4.0:
         return f"sigma must be at least 4/tau = {4.0 / given.tau:g}, got {given.sigma!r}"
     largest = q / (q + (1.0 - q) * ratio)
-    log = math.log1p(1.0 / (largest * (order - 1.0)))
+    log_largest = math.log(largest)
+    log = float(np.logaddexp(0.0, -log_largest - math.log(order - 1.0)))
     limit = 0.5 * s * s * log - 2.0 * math.log(s)
     if order > limit:
         return f"order must be at most sigma2^2 L/2 - 2 log(sigma2) = {limit:g}, got {order!r}"
     top = 0.5 * s * s * log * log - math.log(5.0) - 2.0 * math.log(s)
-    limit = top / (log + math.log(largest * order) + 0.5 / (s * s))
+    limit = top / (log + log_largest + math.log(order) + 0.5 / (s * s))
     if order > limit:
         return f"order must be at most what the last condition allows, {limit:g}, got {order!r}"
     return None
@@ -402,7 +406,7 @@ def _sampled_arguments(
 ) -> tuple[NDArray[np.float64], float, Parameters]:
     a = arguments.array("order", order, low=1.0, low_open=True, high=1e6)
     q = arguments.real("q", q, 0.0, 1.0, high_open=True)
-    given = parameters(sigma, tau, scale, delta0)
+    given = two_noises(sigma, tau, scale, delta0)
     if a.size and float(a.max()) > 1e6 * given.scale:
         raise ValueError(f"order must be at most 10^6 scale = {1e6 * given.scale:g}, got {float(a.max())!r}")
     return a, q, given

@@ -175,12 +175,14 @@ def safety_margin_enumerated(norms: ArrayLike, *, trim: int, tau: float, bound: 
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), section 5, text before Theorem 5.1, and Algorithm 3.
     """
-    lengths = np.sort(arguments.array("norms", norms, ndim=1, low=0.0))
+    lengths = arguments.array("norms", norms, ndim=1, low=0.0)
+    trim = arguments.integer("trim", trim, 0, 10**6)
     tau = arguments.real("tau", tau, 0.0, low_open=True)
-    for r in range(arguments.integer("trim", trim, 0, 10**6) + 1):
-        if local_sensitivity(lengths, trim=trim, r=r, bound=bound) > tau:
-            return r
-    return math.inf  # LS^(trim) is the bound itself
+    bound = arguments.real("bound", bound, 0.0, low_open=True)
+    ranked = np.concatenate([np.zeros(trim), np.sort(lengths)])[lengths.size :]  # x_(m-F+1), ..., x_(m)
+    sensitivities = np.minimum(np.append(ranked, bound), bound)  # LS^(0), ..., LS^(F)
+    above = np.flatnonzero(sensitivities > tau)
+    return int(above[0]) if above.size else math.inf
 
 
 def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -335,9 +335,9 @@ def test_golden_useful_q(row):
 
 def test_useful_q_everywhere():
     with mp.workdps(40):
-        for epsilon in (1e-300, 1e-9, 1e-5, 0.3, 20.0, 500.0, 700.0):
+        for epsilon in (1e-300, 1e-9, 1e-5, 0.3, 20.0, 500.0, 700.0, 738.0):
             truth = mp.mpf(epsilon) / (4 * mp.sinh(epsilon))
-            assert float(abs(amp.lecture_useful_q(epsilon=epsilon) - truth) / truth) < 1e-14
+            assert abs(amp.lecture_useful_q(epsilon=epsilon) - truth) <= 1e-14 * truth + mp.mpf(5e-324)
     assert amp.lecture_useful_q(epsilon=0.0) == pytest.approx(0.25)
     assert amp.lecture_useful_q(epsilon=1.7e308) == pytest.approx(0.0, abs=0)
 
@@ -430,6 +430,8 @@ def test_with_replacement_numbers():
         total = math.exp(hop) * total + delta / n
     got = amp.with_replacement(epsilon=epsilon, delta=delta, m=m, n=n, adjacency="replace-one")
     assert got.delta == pytest.approx(total, rel=1e-13)
+    tiny = amp.with_replacement(epsilon=5e-324, delta=0.0, m=10**6, n=1000, adjacency="replace-one")
+    assert tiny.epsilon == pytest.approx(5e-321, rel=1e-3)  # though that of one draw is below the range of floats
     two = amp.with_replacement(epsilon=1.0, delta=0.0, m=2, n=2, adjacency="replace-one")
     assert two.epsilon == pytest.approx(1.24023, abs=5e-6)
     assert amp.amplify(epsilon=1.0, q=amp.drawn_at_least_once(m=2, n=2)) == pytest.approx(0.827989, abs=5e-7)

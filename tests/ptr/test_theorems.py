@@ -186,6 +186,23 @@ def test_every_order_up_to_the_last_satisfies_the_conditions():
             privacy.theorem_4_4(math.nextafter(last, math.inf), **setting, delta0=1e-8)
 
 
+def test_noise_beyond_all_use_is_refused_or_has_a_value():
+    """Squares of sigma and sigma tau stay within the floats, and the search for the last order ends."""
+    rest = {"scale": 1.0, "delta0": 0.1}
+    for sigma, tau, message in (
+        (1e101, 0.5, "sigma must be in"),
+        (1e-101, 0.5, "sigma must be in"),
+        (1.0, 1e-101, "tau"),
+    ):
+        for function in (theorems.theorem_4_3, theorems.theorem_4_4_formula):
+            with pytest.raises(ValueError, match=rf"^{message}"):
+                function(2.0, sigma=sigma, tau=tau, **rest, **({} if function is theorems.theorem_4_3 else {"q": 0.1}))
+    for sigma, tau in ((1e100, 1.0), (1e-100, 1.0), (1e100, 1e-200)):
+        assert np.isfinite(theorems.theorem_4_3(2.0, sigma=sigma, tau=tau, **rest))
+        assert np.isfinite(theorems.theorem_4_4_formula(2.0, q=0.1, sigma=sigma, tau=tau, **rest))
+    assert theorems.theorem_4_4_last_order(q=5e-324, sigma=1e100, tau=1.0, scale=1e6) > 1e6  # all that are taken
+
+
 def random_points(rng, count):
     """Settings that satisfy all conditions, 20 orders each; delta0 up to 1/2."""
     points = 0

@@ -114,6 +114,11 @@ def test_the_count_equals_the_printed_enumeration():
         norms = rng.choice([0.0, 0.1, 0.3, 0.3, 0.7, 1.0, 4.0], size=rng.integers(0, 30))
         setting = {"trim": int(rng.integers(0, 12)), "tau": float(rng.choice([0.1, 0.3, 0.5, 0.99, 1.0])), "bound": 1.0}
         assert safety_margin(norms, **setting) == safety_margin_enumerated(norms, **setting)
+        steps = (
+            r for r in range(12) if local_sensitivity(norms, trim=setting["trim"], r=r, bound=1.0) > setting["tau"]
+        )
+        assert safety_margin(norms, **setting) == next(steps, math.inf)
+    assert safety_margin_enumerated([1.0, 2.0], trim=10**6, tau=0.5, bound=1.0) == 10**6 - 2  # at once
 
 
 # ---- one record ----
