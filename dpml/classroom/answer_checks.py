@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,17 +10,9 @@ from typing import Any
 import numpy as np
 
 from dpml import arguments
-from dpml.classroom.calls import quiet
+from dpml.classroom.calls import attempt
 from dpml.classroom.comparison import as_finite, close, difference, size_hint, unwrap
-from dpml.classroom.verdict import (
-    Mistake,
-    NotYet,
-    explained,
-    kind,
-    not_written,
-    passed,
-    shown,
-)
+from dpml.classroom.verdict import Mistake, NotYet, explained, kind, not_written, passed, shown
 
 
 def number(
@@ -51,9 +42,9 @@ def number(
     _refuse_ill_posed(mistakes, hint, want, rel=rel, abs=abs)
     if answer is Ellipsis:
         not_written(name)
-    came = as_finite(answer)
-    if isinstance(came, str):
-        raise NotYet(f"{name}: your answer {came}. Expected is one finite real number.")
+    if problem := _no_number(answer):
+        raise NotYet(f"{name}: {problem}")
+    came = float(unwrap(answer))
     if close(came, want, rel=rel, abs=abs):
         passed(name, "your number agrees with the exact value")
         return
@@ -63,6 +54,11 @@ def number(
     # A mistake is recognised a little more loosely than the right answer, for rounded numbers.
     found = _diagnosis(came, mistakes, rel=max(rel, 1e-4), abs=abs)
     raise NotYet(f"{name}: your answer{echo} {found or f'{size_hint(came, want)}. {hint}'.rstrip()}")
+
+
+def _no_number(answer: Any) -> str | None:
+    came = as_finite(answer)
+    return f"your answer {came}. Expected is one finite real number." if isinstance(came, str) else None
 
 
 def _forms(value: float) -> set[str]:
@@ -97,10 +93,8 @@ def _diagnosis(answer: Any, mistakes: Iterable[Mistake], *, rel: float, abs: flo
 
 
 def _holds(predicate: Callable[[Any], Any], answer: Any) -> bool:
-    try:
-        return bool(predicate(answer))
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
-        return False  # a predicate that cannot read the answer does not recognise it
+    came = attempt(predicate, [answer], {})
+    return came.error is None and bool(came.value)  # what cannot read the answer does not recognise it
 
 
 def form(answer: Any, *, name: str, test: Callable[[Any], str | None] | None = None) -> None:
@@ -113,15 +107,9 @@ def form(answer: Any, *, name: str, test: Callable[[Any], str | None] | None = N
     """
     if any(part is Ellipsis for part in (answer if isinstance(answer, tuple) else (answer,))):
         not_written(name)
-    if test is None:
-        came = as_finite(answer)
-        problem = f"your answer {came}. Expected is one finite real number." if isinstance(came, str) else None
-    else:
-        try:
-            with quiet():
-                problem = test(copy.deepcopy(answer))
-        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            problem = f"this has not the form that is asked for: {explained(error)}."
+    problem, error, *_ = attempt(test or _no_number, [answer], {})
+    if error is not None:
+        problem = f"this has not the form that is asked for: {explained(error)}."
     if problem is not None:
         raise NotYet(f"{name}: {problem}")
     passed(name, "this has the form that is asked for; the grading tells whether it is right")
@@ -229,10 +217,8 @@ def counterexample(
     whole = shown(answer)
     echo = "your answer" if whole.endswith("…") else whole
     problem = f"{echo} does not refute the claim: "
-    try:
-        with quiet():
-            verdict = test(copy.deepcopy(answer))
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+    verdict, error, *_ = attempt(test, [answer], {})
+    if error is not None:
         # A ValueError carries a sentence of the author of `test`; other errors need their name.
         why = str(error) if type(error) is ValueError and str(error) else explained(error)
         problem, verdict = "this is not an input that the claim speaks of: ", f"{why.removesuffix('.')}."

@@ -23,6 +23,7 @@ from dpml.classroom.verdict import (
     NotYet,
     explained,
     kind,
+    listed,
     not_written,
     refuse_unwritten,
     require_function,
@@ -70,9 +71,9 @@ def limited(check: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
-def spoken(setting: Setting) -> str:
+def spoken(setting: Setting, *, width: int = 20) -> str:
     """The arguments of a call in a few words; not the random generator, which is always there."""
-    return ", ".join(f"{key} = {shown(value, width=20)}" for key, value in setting.items() if key != "rng")
+    return ", ".join(f"{key} = {shown(value, width=width)}" for key, value in setting.items() if key != "rng")
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def signature(answer: Any, *, name: str, called: Setting, returns: tuple[int, ..
         NotYet: if the answer is not written, takes other arguments, raises, returns nothing or another shape.
     """
     f = takes(answer, name=name, called=called)
-    value = called_once(f, called, name=name)
+    value = returned(called_once(f, called, name=name), called, name=name)
     if returns is not None and numbers(value, returns) is None:
         raise NotYet(f"{name} must return {_sized(returns)} for {spoken(called)}; it returned {shown(value)}.")
     return f
@@ -110,11 +111,8 @@ def takes(answer: Any, *, name: str, called: Iterable[str]) -> Callable[..., Any
     f = require_function(answer, name=name)
     first, *rest = called
     if unfit(f, (None,), dict.fromkeys(rest)):
-        named = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
-        raise NotYet(
-            f"Your {name} is called with {first}{f', and with {named} by name' if rest else ''}: keep the parameter "
-            "names."
-        )
+        by_name = f", and with {listed(rest)} by name" if rest else ""
+        raise NotYet(f"Your {name} is called with {first}{by_name}: keep the parameter names.")
     return f
 
 
@@ -132,21 +130,44 @@ class Came(NamedTuple):
 
 
 def attempt(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting) -> Came:
-    """Call student code quietly, with copies of the arguments; whatever it raises is part of the result."""
+    """Call student code quietly, with copies of the arguments; whatever it raises but a verdict is in the result."""
     names = [
         *(key for key in named(f, args, kwargs) if key not in kwargs),
         *(f"number {i + 1}" for i in range(len(args))),
     ]
     before = dict(zip(names, args, strict=False)) | dict(kwargs)
-    mine = copy.deepcopy(before)
+    mine = _copied(before)
     value, error = None, None
     with quiet() as printed:
         try:
             value = f(*list(mine.values())[: len(args)], **{key: mine[key] for key in kwargs})
+        except NotYet:
+            raise
         except (Exception, SystemExit) as problem:  # whatever student code raises becomes one sentence
             error = _plain(problem)
     changed = next((key for key in before if not identical(before[key], mine[key])), "")
-    return Came(value, error, bool(printed.getvalue().strip()), changed)
+    # The result may be one of the arguments, or be written to by a later call: keep it as it was returned.
+    return Came(_copied(value), error, bool(printed.getvalue().strip()), changed)
+
+
+def answered(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting, *, name: str) -> Came:
+    """As `attempt`, of an answer.
+
+    Raises:
+        NotYet: if the answer, or what it calls, is not written.
+    """
+    came = attempt(f, args, kwargs)
+    refuse_unwritten(came.error, f, name=name)
+    if came.value is Ellipsis:
+        not_written(name)
+    return came
+
+
+def _copied(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # an iterator, a tensor inside a graph: as it is
+        return value
 
 
 def _plain(error: BaseException) -> Exception:
@@ -162,42 +183,49 @@ def named(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting) -> dict[s
     return dict(kwargs) if any(key in ("args", "kwargs") for key in bound) else dict(bound)
 
 
-def called_once(f: Callable[..., Any], setting: Setting, *, name: str, nothing: bool = False) -> Any:
-    """The result of one call with a copy of the arguments; an error in it, or no result, becomes the verdict."""
-    first, *rest = setting
-    came = attempt(f, [setting[first]], {key: setting[key] for key in rest})
-    _refuse(came.value, came.error, f, setting, name=name, nothing=nothing)
-    if came.changed:
-        raise NotYet(f"{name} changes the {came.changed} that it is given: work on a copy.")
-    return came.value
-
-
 def watched(f: Callable[..., Any], *, name: str) -> Callable[..., Any]:
     """The function with a verdict where a call changes its arguments or returns nothing; its errors stay errors."""
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        came = attempt(f, args, kwargs)
+        came = answered(f, args, kwargs, name=name)
         if came.error is not None:
             raise came.error
-        _refuse(came.value, None, f, named(f, args, kwargs), name=name, nothing=False)
-        if came.changed:
-            raise NotYet(f"{name} changes the {came.changed} that it is given: work on a copy.")
-        return came.value
+        return returned(_unchanged(came, name=name), named(f, args, kwargs), name=name)
 
     return call
 
 
-def _refuse(
-    value: Any, problem: Exception | None, f: Callable[..., Any], setting: Setting, *, name: str, nothing: bool
-) -> None:
-    if problem is not None:
-        refuse_unwritten(problem, f, name=name)
-        raise NotYet(f"{name} raised {explained(problem)} for {spoken(setting)}.")
+def called_once(f: Callable[..., Any], setting: Setting, *, name: str) -> Any:
+    """The result of one call with a copy of the arguments; an error in it becomes the verdict."""
+    first, *rest = setting
+    came = answered(f, [setting[first]], {key: setting[key] for key in rest}, name=name)
+    if came.error is not None:
+        raise _raised(came.error, setting, name=name)
+    return _unchanged(came, name=name)
+
+
+def _unchanged(came: Came, *, name: str) -> Any:
+    if came.changed:
+        raise NotYet(f"{name} changes the {came.changed} that it is given: work on a copy.")
+    return came.value
+
+
+def _raised(error: Exception, setting: Setting, *, name: str) -> NotYet:
+    return NotYet(f"{name} raised {explained(error)} for {spoken(setting)}.")
+
+
+def returned(value: Any, setting: Setting, *, name: str) -> Any:
+    """The result of a call, if it is one.
+
+    Raises:
+        NotYet: if it is none.
+    """
     if value is Ellipsis:
         not_written(name)
-    if value is None and not nothing:
+    if value is None:
         raise NotYet(f"{name} returned None for {spoken(setting)}: is a return missing?")
+    return value
 
 
 def numbers(value: Any, shape: tuple[int, ...]) -> Any:
@@ -229,6 +257,8 @@ def outcome(value: Any, form: Law | Sequence[Law], setting: Setting, *, name: st
     Raises:
         NotYet: if it has another form.
     """
+    if not isinstance(form, Law) or None not in (form.outcomes or {}):
+        returned(value, setting, name=name)
     found: Any
     if not isinstance(form, Law):
         found, expected = numbers(value, (len(form),)), f"{len(form)} finite numbers"
@@ -258,18 +288,11 @@ def draw(
     """The outcomes of many runs at one setting, with one generator running through all of them."""
     data, *rest = copy.deepcopy(dict(setting)).values()
     named = dict(zip(list(setting)[1:], rest, strict=True))
-    raw: list[Any] = []
-    problem: Exception | None = None
     with quiet():
         try:
-            for _ in range(runs):
-                raw.append(f(data, **named, rng=rng))
+            raw = [f(data, **named, rng=rng) for _ in range(runs)]
         except (Exception, SystemExit) as error:  # whatever student code raises becomes one sentence
-            problem = _plain(error)
-    nothing = isinstance(form, Law) and None in (form.outcomes or {})
-    for value in (*raw, None) if problem else raw:
-        if value is None or value is Ellipsis:
-            _refuse(value, problem, f, setting, name=name, nothing=nothing)
+            raise _raised(_plain(error), setting, name=name) from None
     return [outcome(value, form, setting, name=name) for value in raw]
 
 
@@ -279,10 +302,9 @@ def require_own_rng(f: Callable[..., Any], setting: Setting, *, form: Law | Sequ
     Raises:
         NotYet: if they do not.
     """
-    nothing = isinstance(form, Law) and None in (form.outcomes or {})
     for seed in range(20):
         fresh = ({**setting, "rng": np.random.default_rng(seed)} for _ in range(2))
-        came = [called_once(f, called, name=name, nothing=nothing) for called in fresh]
+        came = [called_once(f, called, name=name) for called in fresh]
         first, second = (outcome(value, form, setting, name=name) for value in came)
         if first != second:
             raise NotYet(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -59,15 +59,11 @@ def size_hint(came: float, want: float) -> str:
         if came.is_integer() and want.is_integer():
             return "is close, but not equal: see how you count, and how you round"
         return "is close, but not close enough: give the exact expression or more digits instead of a rounded number"
-    size = "too large" if math.fabs(came) > math.fabs(want) else "too small"
-    direction = f"is {size}" if want > 0 else f"is {size} in absolute value"
-    if factor < 1.1:
-        return f"{direction}, by less than a tenth"
-    if factor < 2:
-        return f"{direction}, by less than a factor of two"
-    if factor < 10:
-        return f"{direction}, by less than a factor of ten"
-    return f"{direction}, by a factor of ten or more"
+    direction = "is too large" if math.fabs(came) > math.fabs(want) else "is too small"
+    direction += "" if want > 0 else " in absolute value"
+    bounds = {1.1: "less than a tenth", 2.0: "less than a factor of two", 10.0: "less than a factor of ten"}
+    size = next((words for bound, words in bounds.items() if factor < bound), "a factor of ten or more")
+    return f"{direction}, by {size}"
 
 
 def close(came: float, want: float, *, rel: float, abs: float) -> bool:
@@ -163,15 +159,23 @@ def identical(before: Any, now: Any) -> bool:
     return (before is None) == (now is None)
 
 
+def _leaves(value: Any) -> Iterator[Any]:
+    """What the containers hold that are no containers; an array counts as a whole."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def size(value: Any) -> int:
+    """The number of scalars in a value: the measure of "smallest"."""
+    return sum(math.prod(getattr(leaf, "shape", ())) for leaf in _leaves(value))
+
+
 def holds_nan(value: Any) -> bool:
     """Whether nan is anywhere in a number, an array or a container."""
-    if isinstance(value, Mapping):
-        return any(holds_nan(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(holds_nan(item) for item in value)
-    if getattr(value, "shape", ()):
-        array = _array(value)
-        return array.dtype.kind == "f" and bool(np.isnan(array).any())
-    if isinstance(value, numbers.Real) or hasattr(value, "item"):
-        return str(as_number(value)) == "nan"
-    return False
+    read = [_array(leaf) for leaf in _leaves(value) if isinstance(leaf, numbers.Real) or hasattr(leaf, "shape")]
+    return any(array.dtype.kind == "f" and np.isnan(array).any() for array in read)

@@ -185,19 +185,14 @@ class Explorer:
 
     def frame(self, **values: Any) -> Frame:
         """The frame at the start, with the given values in place of the start's."""
-        unknown = set(values) - {c.name for c in self.controls}
-        if unknown:
-            raise ValueError(f"values must be among {[c.name for c in self.controls]}, got {sorted(unknown)}")
         return self._checked(self.draw(**{**self.start(), **values}))
 
     @cached_property
     def frames(self) -> list[Frame]:
         """One frame a state, in the order of the controls (the last one runs fastest)."""
         names = [c.name for c in self.controls]
-        frames = [
-            self._checked(self.draw(**dict(zip(names, values, strict=True))))
-            for values in itertools.product(*(c.positions for c in self.controls))
-        ]
+        states = itertools.product(*(c.positions for c in self.controls))
+        frames = [self.frame(**dict(zip(names, state, strict=True))) for state in states]
         want = _kinds(frames[0])
         for frame in frames:
             if _kinds(frame) != want:

@@ -78,18 +78,8 @@ def _slider(control: Range) -> tuple[Any, Any]:
     kind = widgets.IntText if control.whole else widgets.FloatText
     style, layout = {"description_width": "8em"}, {"width": "16em"}
     box = kind(value=control.start, description=control.label, style=style, layout=layout)
-    slider = widgets.IntSlider(value=position_of(control.start), max=STEPS, readout=False)
-
-    def dragged(change: Any) -> None:
-        if change["new"] != position_of(box.value):
-            box.value = value_at(change["new"])
-
-    def typed(change: Any) -> None:
-        if value_at(slider.value) != change["new"]:
-            slider.value = position_of(change["new"])
-
-    slider.observe(dragged, names="value")
-    box.observe(typed, names="value")
+    slider = widgets.IntSlider(max=STEPS, readout=False)
+    widgets.link((box, "value"), (slider, "value"), transform=(position_of, value_at))
     return slider, box
 
 

@@ -23,28 +23,20 @@ Numbers = Sequence[float] | NDArray[Any]
 
 BLACK, BLUE, VERMILLION, GREY = "#000000", "#0072B2", "#D55E00", "#666666"
 
-# Of lines, dots and areas.
-COLOURS: dict[Role, str] = {
-    "D": BLUE,
-    "D'": VERMILLION,
-    "guarantee": BLACK,
-    "measured": BLACK,
-    "source": VERMILLION,
-    "muted": GREY,
+# The colour of lines, dots and areas, and the dash lengths in widths of the line: SVG and matplotlib figures agree.
+_LOOKS: dict[Role, tuple[str, tuple[float, ...]]] = {
+    "D": (BLUE, ()),
+    "D'": (VERMILLION, (4.0, 2.0)),
+    "guarantee": (BLACK, ()),
+    "measured": (BLACK, (1.0, 1.6)),
+    "source": (VERMILLION, (7.0, 2.0, 1.5, 2.0)),
+    "muted": (GREY, (2.0, 1.5)),
 }
+COLOURS = {role: colour for role, (colour, _) in _LOOKS.items()}
+DASHES = {role: dashes for role, (_, dashes) in _LOOKS.items()}
 
 # Of words: vermillion letters on white would have a contrast of 3.9 to 1, and need 4.5.
 INKS: dict[Role, str] = {role: "#B34700" if colour == VERMILLION else colour for role, colour in COLOURS.items()}
-
-# Dash lengths in widths of the line, so that the SVG and the matplotlib figures agree.
-DASHES: dict[Role, tuple[float, ...]] = {
-    "D": (),
-    "D'": (4.0, 2.0),
-    "guarantee": (),
-    "measured": (1.0, 1.6),
-    "source": (7.0, 2.0, 1.5, 2.0),
-    "muted": (2.0, 1.5),
-}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import html
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,9 +45,9 @@ class Lesson(NamedTuple):
         return list(dict.fromkeys(check.item for check in self.checks.values()))
 
 
-def _source(cell: Mapping[str, Any]) -> str:
-    source = cell.get("source", "")
-    return source if isinstance(source, str) else "".join(map(str, source))
+def _text(part: Mapping[str, Any], key: str) -> str:
+    """What a notebook holds as one text or as its lines."""
+    return "".join(map(str, part.get(key, "")))
 
 
 def lessons(notebooks: Path) -> list[Lesson]:
@@ -60,7 +60,7 @@ def lessons(notebooks: Path) -> list[Lesson]:
     for path in sorted(notebooks.rglob("[0-9][0-9]*.ipynb"), key=lambda path: (path.name, len(path.parts))):
         title, item, checks = "", "", dict[str, Check]()
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            text = _source(cell)
+            text = _text(cell, "source")
             if cell["cell_type"] == "markdown":
                 heading = re.search(r"(?m)^#{1,2} (.*)$", text)
                 item = heading[1] if heading else item
@@ -76,14 +76,11 @@ def lessons(notebooks: Path) -> list[Lesson]:
 
 def state(cell: Mapping[str, Any], check: Check) -> str:
     """One of "passed", "read", "tried", "left" and "edited", from the saved output of a check's cell."""
-    if _source(cell).strip() != check.source.strip():
+    if _text(cell, "source").strip() != check.source.strip():
         return "edited"
-    said, failed = "", False
-    for output in cell.get("outputs", []):
-        failed = failed or output.get("output_type") == "error"
-        text = output.get("text", "")
-        said += text if isinstance(text, str) else "".join(map(str, text))
-        said += " ".join(map(str, output.get("traceback", [])))
+    outputs = cell.get("outputs", [])
+    failed = any(output.get("output_type") == "error" for output in outputs)
+    said = "".join(_text(output, "text") + _text(output, "traceback") for output in outputs)
     if not said or "not written yet" in said:
         return "left"
     if failed:
@@ -110,8 +107,8 @@ def read(path: Path, known: Sequence[Lesson]) -> tuple[Lesson, dict[str, str]] |
     found: dict[str, set[str]] = {}
     for name, check in lesson.checks.items():
         try:
-            now = state(mine[name], check) if name in mine else "edited"
-        except (AttributeError, TypeError):  # outputs that no Jupyter has written
+            now = state(mine[name], check)
+        except (KeyError, AttributeError, TypeError):  # no such cell, or outputs that no Jupyter has written
             now = "edited"
         found.setdefault(check.item, set()).add(now)
     return lesson, {item: together(states) for item, states in found.items()}
@@ -119,9 +116,11 @@ def read(path: Path, known: Sequence[Lesson]) -> tuple[Lesson, dict[str, str]] |
 
 def together(states: set[str]) -> str:
     """The state of an item with several checks."""
-    if len(states) == 1 or "edited" in states:
-        return "edited" if "edited" in states else next(iter(states))
-    return "passed" if states == {"passed", "read"} else "tried"
+    if "edited" in states:
+        return "edited"
+    if states == {"passed", "read"}:
+        return "passed"
+    return "tried" if len(states) > 1 else next(iter(states))
 
 
 def gathered(folder: Path, known: Sequence[Lesson]) -> tuple[dict[str, dict[str, str]], list[str]]:
@@ -162,28 +161,33 @@ th[scope=row] {{ font-weight: normal }} meter {{ width: 8rem }} td.n {{ text-ali
 SIGNS = {"passed": "✓", "read": "✎", "tried": "…", "left": "·", "edited": "!"}
 
 
-def done(states: Mapping[str, str]) -> int:
-    return sum(now in ("passed", "read") for now in states.values())
+SOLVED = ("passed", "read")
+
+
+def done(states: Iterable[str]) -> int:
+    return sum(now in SOLVED for now in states)
 
 
 def then(states: Mapping[str, str]) -> str:
-    following = next((item for item, now in states.items() if now not in ("passed", "read")), None)
+    following = next((item for item, now in states.items() if now not in SOLVED), None)
     return f"next: {following}" if following else "done"
 
 
-def own_page(best: Mapping[str, Mapping[str, str]], known: Sequence[Lesson]) -> str:
+def own_page(mine: Sequence[tuple[Lesson, Mapping[str, str]]]) -> str:
     parts = []
-    for lesson in known:
-        states = best.get(lesson.name, dict.fromkeys(lesson.items, "left"))
-        title = html.escape(lesson.title)
+    for lesson, states in mine:
+        title, solved = html.escape(lesson.title), done(states.values())
         parts.append(
-            f'<h2>{title}</h2>\n<p><meter min="0" max="{len(states)}" value="{done(states)}" aria-label="{title}">'
-            f'</meter> {done(states)} of {len(states)}, {html.escape(then(states))}</p>\n<div class="wide"><table>'
+            f'<h2>{title}</h2>\n<p><meter min="0" max="{len(states)}" value="{solved}" aria-label="{title}">'
+            f'</meter> {solved} of {len(states)}, {html.escape(then(states))}</p>\n<div class="wide"><table>'
         )
-        for item, now in states.items():
-            parts.append(f'<tr><th scope="row">{html.escape(item)}</th><td>{SIGNS[now]} {STATES[now]}</td></tr>')
+        parts += [_row(item, f"<td>{SIGNS[now]} {STATES[now]}</td>") for item, now in states.items()]
         parts.append("</table></div>")
     return PAGE.format(body="\n".join(parts))
+
+
+def _row(item: str, cells: str) -> str:
+    return f'<tr><th scope="row">{html.escape(item)}</th>{cells}</tr>'
 
 
 def class_page(students: Mapping[str, Mapping[str, Mapping[str, str]]], known: Sequence[Lesson]) -> str:
@@ -197,20 +201,12 @@ def class_page(students: Mapping[str, Mapping[str, Mapping[str, str]]], known: S
             for item in lesson.items:
                 states = [students[name].get(lesson.name, {}).get(item, "left") for name in names]
                 cells = "".join(f'<td aria-label="{STATES[now]}">{SIGNS[now]}</td>' for now in states)
-                solved = f'<td class="n">{sum(now in ("passed", "read") for now in states)}</td>'
-                parts.append(f'<tr><th scope="row">{html.escape(item)}</th>{solved}{cells}</tr>')
+                parts.append(_row(item, f'<td class="n">{done(states)}</td>{cells}'))
             parts.append("</table></div>")
     return PAGE.format(body="\n".join(parts))
 
 
 # ---- the command ----
-
-
-def lines(best: Mapping[str, Mapping[str, str]], known: Sequence[Lesson]) -> Iterator[str]:
-    """A line for each lesson, with what to do next."""
-    for lesson in known:
-        states = best.get(lesson.name, dict.fromkeys(lesson.items, "left"))
-        yield f"{lesson.name:<32} {done(states)} of {len(lesson.items):>2}   {then(states)}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -228,14 +224,16 @@ def main(arguments: Sequence[str]) -> int:
         faults = [f"{name}: {fault}" for name, (_, found) in came.items() for fault in found]
         total = sum(len(lesson.items) for lesson in known)
         for name, best in students.items():
-            print(f"{name:<32} {sum(map(done, best.values()))} of {total}")
+            print(f"{name:<32} {sum(done(states.values()) for states in best.values())} of {total}")
         text = class_page(students, known)
         if not students:
             faults.append(f"{folder} must hold a folder for each student, with notebooks of the course: none is there")
     else:
         best, faults = gathered(folder, known)
-        print(*lines(best, known), sep="\n")
-        text = own_page(best, known)
+        mine = [(lesson, best.get(lesson.name, dict.fromkeys(lesson.items, "left"))) for lesson in known]
+        for lesson, states in mine:
+            print(f"{lesson.name:<32} {done(states.values())} of {len(states):>2}   {then(states)}")
+        text = own_page(mine)
     print(*faults, sep="\n", end="\n" * bool(faults))
     page = folder / "progress.html"
     try:

@@ -14,18 +14,16 @@ nbgrader without markers is a solution as a whole, as it is for nbgrader.
 from __future__ import annotations
 
 import ast
-import base64
-import binascii
 import copy
 import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["make_student_version", "release", "release_course", "solution_lines"]
+__all__ = ["make_student_version", "release_course", "solution_lines"]
 
 CODE_STUB = 'raise NotImplementedError("write your answer here")'
 VALUE_STUB = "# Write your answer here, in place of the dots."
@@ -48,6 +46,7 @@ _KEPT_NOTEBOOK_METADATA = ("kernelspec", "language_info")
 _KEPT_CELL_METADATA = ("nbgrader", "tags", "editable", "deletable")
 _KEPT_NBGRADER = ("grade", "grade_id", "locked", "points", "schema_version", "solution", "task", "cell_type")
 _LOCKED = {"editable": False, "deletable": False}  # JupyterLab and nbgrader know these
+_PICTURES = ("image/png", "image/jpeg", "image/gif")  # of attachments: a text could hold a solution
 _BOOK_TAGS = ("hide-input", "hide-cell", "hide-output", "remove-input", "remove-cell", "remove-output")
 
 _BOOK_LINK = re.compile(r"\[([^\]]+)\]\(\.\./book/[^)]+\)")
@@ -77,23 +76,19 @@ def make_student_version(notebook: Mapping[str, Any], *, name: str) -> dict[str,
     """A copy of the notebook (nbformat 4, as parsed JSON) without solutions, hidden tests and outputs.
 
     Ids, nbgrader's metadata and tags stay, except for the tags that fold a solution away in the book. Other
-    metadata goes, and so does an attachment that only a solution used. `name` is used in messages.
+    metadata goes, and so does an attachment that is no picture, or that only a solution used. `name` is used in
+    messages.
 
     Raises:
         ValueError: naming notebook and cell, if markers are unbalanced, nested or not alone on their line, or
             if the student's cell would not be valid Python where the source is.
     """
-    cells = notebook.get("cells")
-    if notebook.get("nbformat") != 4 or not isinstance(cells, list):
+    if notebook.get("nbformat") != 4 or not isinstance(notebook.get("cells"), list):
         raise ValueError(f"{name} must be a notebook of format 4, got format {notebook.get('nbformat')!r}")
     student = {key: notebook[key] for key in ("nbformat", "nbformat_minor") if key in notebook}
     metadata = notebook.get("metadata", {})
     student["metadata"] = {k: copy.deepcopy(metadata[k]) for k in _KEPT_NOTEBOOK_METADATA if k in metadata}
-    secret = set(solution_lines(notebook, name=name))
-    student["cells"] = [
-        _student_cell(cell, _split(cell, where=_where(name, number, cell)), secret, where=_where(name, number, cell))
-        for number, cell in enumerate(cells, start=1)
-    ]
+    student["cells"] = [_student_cell(cell, where=where) for where, cell in _cells(notebook, name=name)]
     return student
 
 
@@ -103,14 +98,14 @@ def solution_lines(notebook: Mapping[str, Any], *, name: str = "the notebook") -
     Raises:
         ValueError: as make_student_version does.
     """
-    lines: list[str] = []
+    lines = [line.strip() for where, cell in _cells(notebook, name=name) for line in _split(cell, where=where).removed]
+    return list(filter(None, lines))
+
+
+def _cells(notebook: Mapping[str, Any], *, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each cell, with the words that name it in a message."""
     for number, cell in enumerate(notebook["cells"], start=1):
-        lines += _split(cell, where=_where(name, number, cell)).removed
-    return [line.strip() for line in lines if line.strip()]
-
-
-def _where(name: str, number: int, cell: Mapping[str, Any]) -> str:
-    return f"{name}, cell {number}" + (f" (id {cell['id']})" if "id" in cell else "")
+        yield f"{name}, cell {number}" + (f" (id {cell['id']})" if "id" in cell else ""), cell
 
 
 def _source(cell: Mapping[str, Any]) -> list[str]:
@@ -142,7 +137,7 @@ def _split(cell: Mapping[str, Any], *, where: str) -> _Split:
             continue
         if what == "SOLUTION":
             solution = True
-            kept.append(_stub(region, marker_line) if code else TEXT_STUB)
+            kept.append(_stub([*region, marker_line]) if code else TEXT_STUB)
         removed += region
         opened = ""
     if opened:
@@ -152,20 +147,18 @@ def _split(cell: Mapping[str, Any], *, where: str) -> _Split:
     return _Split(kept, removed, solution)
 
 
-def _stub(region: Iterable[str], marker_line: str) -> str:
+def _stub(lines: Sequence[str]) -> str:
+    """What stands for a solution, of which these are the lines, the last one its marker."""
+    # The indentation is that of the solution: a comment, as its marker, may stand anywhere, a statement may not.
+    statements = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    first = next(statements, lines[-1])
+    indent = first[: len(first) - len(first.lstrip())]
     # A raising line at module level would stop "Run all"; there `x = ...` stands above and the check tells.
-    indent = _indent(region, marker_line)
     return indent + CODE_STUB if indent else VALUE_STUB
 
 
-def _indent(region: Iterable[str], marker_line: str) -> str:
-    # That of the solution, not of its marker: a comment may stand anywhere, a statement may not.
-    lines = [line for line in region if line.strip() and not line.lstrip().startswith("#")]
-    first = lines[0] if lines else marker_line
-    return first[: len(first) - len(first.lstrip())]
-
-
-def _student_cell(cell: Mapping[str, Any], split: _Split, secret: set[str], *, where: str) -> dict[str, Any]:
+def _student_cell(cell: Mapping[str, Any], *, where: str) -> dict[str, Any]:
+    split = _split(cell, where=where)
     text = "\n".join(split.kept)
     if cell["cell_type"] == "code" and _parses("\n".join(_source(cell))) and not _parses(text):
         raise ValueError(f"{where}: without its solution the cell is not valid Python; move the markers")
@@ -183,11 +176,12 @@ def _student_cell(cell: Mapping[str, Any], split: _Split, secret: set[str], *, w
     if cell["cell_type"] == "code":
         student |= {"execution_count": None, "outputs": []}
     attachments = {
-        file: bundle
+        file: {kind: data for kind, data in bundle.items() if kind in _PICTURES}
         for file, bundle in cell.get("attachments", {}).items()
-        if f"attachment:{file}" in text and not _tells(bundle, secret)
+        if f"attachment:{file}" in text
     }
-    return student | ({"attachments": copy.deepcopy(attachments)} if attachments else {})
+    shown = {file: bundle for file, bundle in attachments.items() if bundle}
+    return student | ({"attachments": shown} if shown else {})
 
 
 def _parses(text: str) -> bool:
@@ -196,21 +190,6 @@ def _parses(text: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
-
-
-def _tells(bundle: Mapping[str, Any], secret: set[str]) -> bool:
-    """Whether an attachment that is text, plain or in base64, holds a line of a solution."""
-    for kind, data in bundle.items():
-        if not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
-            continue
-        text = data if isinstance(data, str) else "".join(data)
-        try:
-            decoded = base64.b64decode(text, validate=True).decode("utf-8")
-        except (binascii.Error, UnicodeDecodeError, ValueError):
-            decoded = ""
-        if secret & {line.strip() for line in (text + "\n" + decoded).splitlines()}:
-            return True
-    return False
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -257,9 +236,8 @@ def _write(path: Path, text: str) -> None:
         part.unlink(missing_ok=True)
 
 
-def _student_files(source_folder: Path, target_folder: Path) -> dict[Path, str]:
-    paths = _notebooks(source_folder)
-    return {target_folder / path.name: _json(make_student_version(_read(path), name=path.name)) for path in paths}
+def _versions(source: Path, target: Path, version: Callable[..., dict[str, Any]]) -> dict[Path, str]:
+    return {target / path.name: _json(version(_read(path), name=path.name)) for path in _notebooks(source)}
 
 
 def _chapter(notebook: Mapping[str, Any], *, name: str) -> dict[str, Any]:
@@ -278,36 +256,21 @@ def _json(notebook: Mapping[str, Any]) -> str:
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
-def release(source_folder: str | Path, target_folder: str | Path) -> list[tuple[Path, Status]]:
-    """Write the student version of each notebook of a folder; a file that is there already is kept.
-
-    Returns the path of each student file with "written", "kept", or "newer" where it is kept although its source
-    has changed since it was written. All notebooks are read and checked before the first is written.
-
-    Raises:
-        ValueError: as make_student_version does, if there is no notebook, or if both folders are the same.
-    """
-    source, target = Path(source_folder), Path(target_folder)
-    if source.resolve() == target.resolve():
-        raise ValueError(f"target_folder must differ from source_folder, got {target_folder} for both")
-    return _put(_student_files(source, target), target)
-
-
 def release_course(root: str | Path, target: str | Path, *, form: Form = dict) -> list[tuple[Path, Status]]:
     """Write a student's folder: the student versions of the chapters and of their exercises, and a README.md.
 
     `root` is the folder that holds ``notebooks/``; `form` makes of each notebook what is written, such as
     `dpml.classroom.plain.with_plain_text`. A chapter keeps all but the solutions of its questions, and a
-    question without an answer does not stop "Run all". Nothing that is there already is overwritten, and nothing is
-    written unless every notebook passes.
+    question without an answer does not stop "Run all". Returns the path of each file with "written", "kept", or
+    "newer" where it is kept although its source has changed since it was written. Nothing that is there already is
+    overwritten, and nothing is written unless every notebook passes.
 
     Raises:
-        ValueError: as release does.
+        ValueError: as make_student_version does, if there is no notebook, or if both folders are the same.
     """
     notebooks, folder = Path(root) / "notebooks", Path(target)
     if notebooks.resolve() == folder.resolve():
         raise ValueError(f"target must differ from the folder of the sources, got {target}")
-    files = {folder / "README.md": _README}
-    files |= {folder / path.name: _json(_chapter(_read(path), name=path.name)) for path in _notebooks(notebooks)}
-    files |= _student_files(notebooks / "exercises", folder / "exercises")
-    return _put(files, folder, form)
+    files = _versions(notebooks, folder, _chapter)
+    files |= _versions(notebooks / "exercises", folder / "exercises", make_student_version)
+    return _put({folder / "README.md": _README, **files}, folder, form)

@@ -96,19 +96,13 @@ def _path(x: NDArray[Any], y: NDArray[Any]) -> str:
     """A path with relative steps; points on a straight run are left out."""
     if len(x) == 0:
         return ""
-    keep = [0]
-    for i in range(1, len(x) - 1):
-        before = x[i] - x[keep[-1]], y[i] - y[keep[-1]]
-        after = x[i + 1] - x[i], y[i + 1] - y[i]
-        bends = before[0] * after[1] != before[1] * after[0]
-        turns_back = before[0] * after[0] + before[1] * after[1] < 0
-        if bends or turns_back:
-            keep.append(i)
-    if len(x) > 1:
-        keep.append(len(x) - 1)
-    xs, ys = x[keep], y[keep]
-    steps = "".join(f"{dx} {dy} ".replace(" -", "-") for dx, dy in zip(np.diff(xs), np.diff(ys), strict=True))
-    return f"M{xs[0]} {ys[0]}" + (f"l{steps.rstrip()}" if steps else "")
+    points = x + 1j * y
+    points = points[np.append(True, np.diff(points) != 0)]
+    # Of the product of two steps the real part is their dot product, and the imaginary part their cross product.
+    turn = np.conj(np.diff(points)[:-1]) * np.diff(points)[1:]
+    kept = points[np.concatenate([[True], (turn.imag != 0) | (turn.real < 0), [True]])[: len(points)]]
+    steps = "".join(f"{step.real:.0f} {step.imag:.0f} ".replace(" -", "-") for step in np.diff(kept))
+    return f"M{x[0]} {y[0]}" + (f"l{steps.rstrip()}" if steps else "")
 
 
 def _dots(x: Iterable[int], y: Iterable[int], role: str) -> str:

@@ -58,17 +58,24 @@ def together(*parts: Callable[[], None]) -> None:
 
 
 def not_written(name: str) -> NoReturn:
-    """Raise the message for an untouched stub."""
-    raise NotYet(f"{name} is not written yet. Write your answer, run it, then run this check.")
+    """Raise the message for an untouched stub, or for several, whose names have commas between them."""
+    names = name.split(", ")
+    be = "are" if len(names) > 1 else "is"
+    raise NotYet(f"{listed(names)} {be} not written yet. Write your answer, run it, then run this check.")
 
 
-def unwritten(error: Exception | None, f: Callable[..., Any]) -> str | None:
-    """Whether an error says that something is not written: "" if that is `f` itself, else what `f` calls.
+def listed(words: Sequence[str]) -> str:
+    """Words as a sentence lists them: a, b and c."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
-    None for every other error, also for the NotImplementedError of a library.
+
+def refuse_unwritten(error: Exception | None, f: Callable[..., Any], *, name: str) -> None:
+    """Raise the message for an untouched stub, or for one that `f` calls; return if the error is another one.
+
+    Another one is also the NotImplementedError of a library.
     """
     if not isinstance(error, NotImplementedError):
-        return None
+        return
     code = getattr(inspect.unwrap(f), "__code__", None)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     start = next((i for i, frame in enumerate(frames) if frame.f_code is code), len(frames) - 1)
@@ -76,17 +83,9 @@ def unwritten(error: Exception | None, f: Callable[..., Any]) -> str | None:
     theirs = [frame for frame in frames[start:] if not str(frame.f_globals.get("__name__")).startswith("dpml.")]
     own = theirs[0] if theirs else frames[-1]
     if frames[-1].f_code is own.f_code:
-        return ""
-    name = frames[-1].f_code.co_name
-    return name.strip("<>") if frames[-1].f_globals is own.f_globals else None
-
-
-def refuse_unwritten(error: Exception | None, f: Callable[..., Any], *, name: str) -> None:
-    """Raise the message for an untouched stub, or for one that `f` calls; return if the error is another one."""
-    missing = unwritten(error, f)
-    if missing == "":
         not_written(name)
-    if missing is not None:
+    if frames[-1].f_globals is own.f_globals:
+        missing = frames[-1].f_code.co_name.strip("<>")
         raise NotYet(f"{name} calls {missing}, which is not written yet. Write {missing} first and run its cell.")
 
 
@@ -132,8 +131,7 @@ def kind(value: object) -> str:
 
 def shown(value: Any, *, width: int = 60) -> str:
     """A short text for a value; never the repr of an unknown object, which may be long or fail."""
-    text = _text(value)
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return shown_text(_text(value), width=width)
 
 
 def _text(value: Any) -> str:

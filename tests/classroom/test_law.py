@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from dpml.classroom import checks, law_check, laws
-from dpml.classroom.checks import Mistake, NotYet
+from dpml.classroom.checks import Mistake
 
 from .test_checks import verdict
 
@@ -105,9 +105,9 @@ def test_law_accepts_right_answers(capsys):
     )
 
 
-@pytest.mark.parametrize("burnt", range(60))
+@pytest.mark.parametrize("burnt", range(25))
 def test_law_never_refuses_the_right_mechanism(burnt):
-    # Each of the 60 has a false alarm below 1e-6. Numbers that are thrown away first make the runs differ.
+    # Each of the 25 has a false alarm below 1e-6. Numbers that are thrown away first make the runs differ.
     def late(data, *, epsilon, rng):
         rng.random(burnt)
         return count(data, epsilon=epsilon, rng=rng)
@@ -209,13 +209,6 @@ def test_outcomes_beyond_the_limits_count_as_equal():
     assert "does not follow the law" in verdict(checks.law, cut, **COUNT)
 
 
-def test_ill_posed_checks_are_refused():
-    with pytest.raises(ValueError, match="at least one"):
-        checks.law(count, **{**COUNT, "settings": []})
-    with pytest.raises(ValueError, match="runs must be"):
-        checks.law(count, runs=10, **COUNT)
-
-
 # --- labels and arrays ---
 
 
@@ -280,35 +273,3 @@ def test_law_of_arrays_of_labels():
     assert "draw one of its own for each, not one for all" in one_coin
     rate = verdict(checks.law, lambda values, *, rng: values ^ (rng.random(len(values)) < 0.4), **ask)
     assert "does not follow the law asked for: at values = [0, 1, 0]" in rate or "entry" in rate
-
-
-# --- signature and together ---
-
-
-def test_signature_calls_once_and_wants_the_shape():
-    ask: dict[str, Any] = {"name": "clip", "called": {"vector": np.ones(3), "bound": 2.0}, "returns": (3,)}
-    right = lambda vector, *, bound: list(vector)  # noqa: E731
-    assert checks.signature(right, **ask) is right
-    for wrong, hint in (
-        (lambda vector: vector, "Your clip is called with vector, and with bound by name: keep the parameter names."),
-        (lambda vector, bound: vector[:2], "clip must return 3 numbers for vector = [1, 1, 1], bound = 2; it returned"),
-        (lambda vector, bound: vector * math.nan, "must return 3 numbers"),
-        (lambda vector, bound: "text", "must return 3 numbers"),
-        (lambda vector, bound: print(vector), "is a return missing?"),
-        (lambda vector, bound: ..., "not written yet"),
-        (lambda vector, bound: vector / 0 // "a", "clip raised"),
-        (lambda vector, bound: vector.fill(0.0) or vector, "clip changes the vector that it is given"),
-        (3, "must be a function"),
-    ):
-        assert hint in verdict(checks.signature, wrong, **ask)
-
-
-def test_together_prints_only_if_all_pass(capsys):
-    def one(answer: int) -> Any:
-        return lambda: checks.number(answer, expected=1, name="one")
-
-    checks.together(one(1), one(1))
-    assert capsys.readouterr().out.count("✓ one") == 2
-    with pytest.raises(NotYet, match="one: your answer 2"):
-        checks.together(one(1), one(2))
-    assert capsys.readouterr().out == ""

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import pytest
 
 from dpml.classroom import progress
@@ -18,13 +20,6 @@ from dpml.classroom.students import make_student_version
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 SHEET = "exercises/01_promise.ipynb"
-RUN = """
-import sys, nbformat
-from nbclient import NotebookClient
-notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, timeout=600, kernel_name="python3", allow_errors=True).execute()
-nbformat.write(notebook, sys.argv[1])
-"""
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +51,12 @@ def put(notebook: dict[str, Any], path: Path) -> Path:
     return path
 
 
+def states_of(sheet: dict[str, Any], known: list[progress.Lesson], folder: Path) -> dict[str, str]:
+    found = progress.read(put(sheet, folder / "mine.ipynb"), known)
+    assert found is not None
+    return found[1]
+
+
 def test_every_sheet_and_chapter_with_questions_is_known(known: list[progress.Lesson]) -> None:
     names = [lesson.name for lesson in known]
     assert {f"exercises/{path.name}" for path in (NOTEBOOKS / "exercises").glob("*.ipynb")} <= set(names)
@@ -65,6 +66,7 @@ def test_every_sheet_and_chapter_with_questions_is_known(known: list[progress.Le
     assert len(ids) == len(set(ids)) > 100
 
 
+@pytest.mark.filterwarnings("ignore")  # of the Jupyter libraries
 def test_a_sheet_that_a_kernel_ran(known: list[progress.Lesson], sheet: dict[str, Any], tmp_path: Path) -> None:
     """Item 1 answered rightly, item 2 without noise; the rest is as it was given."""
     for cell in sheet["cells"]:
@@ -72,14 +74,16 @@ def test_a_sheet_that_a_kernel_ran(known: list[progress.Lesson], sheet: dict[str
             cell["source"] = "mean_noise = lambda *, n, epsilon: 1 / (n * epsilon)"
         if cell["metadata"].get("nbgrader", {}).get("grade_id") == "private-mean":
             cell["source"] = "private_mean = lambda values, *, epsilon, rng: float(np.mean(values))"
-    path = put(sheet, tmp_path / "mine.ipynb")  # a name of one's own is no hindrance
-    command = [sys.executable, "-W", "ignore", "-c", RUN, str(path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr[-2000:]
+    notebook, here = nbformat.reads(json.dumps(sheet), as_version=4), {"metadata": {"path": str(ROOT)}}
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", allow_errors=True, resources=here).execute()
+    path = put(notebook, tmp_path / "mine.ipynb")  # a name of one's own is no hindrance
     found = progress.read(path, known)
     assert found is not None
     lesson, states = found
     assert lesson.name == SHEET
+    first, second = (cell["outputs"] for cell in check_cells(json.loads(path.read_text(encoding="utf-8")))[:2])
+    assert [output["text"][:12] for output in first] == ["✓ mean_noise"]
+    assert [output["traceback"] for output in second] == [[f"Not yet: {second[0]['evalue']}"]], "and nothing else"
     assert [*states.values()] == ["passed", "tried", *["left"] * (len(lesson.items) - 2)]
 
 
@@ -100,18 +104,14 @@ def test_a_sheet_that_a_kernel_ran(known: list[progress.Lesson], sheet: dict[str
 )
 def test_the_state_of_a_check(known: Any, sheet: Any, tmp_path: Path, outputs: Any, state: str) -> None:
     check_cells(sheet)[0]["outputs"] = outputs
-    found = progress.read(put(sheet, tmp_path / "01_promise.ipynb"), known)
-    assert found is not None
-    assert next(iter(found[1].values())) == state
+    assert next(iter(states_of(sheet, known, tmp_path).values())) == state
 
 
 def test_an_edited_or_deleted_check_does_not_count(known: Any, sheet: Any, tmp_path: Path) -> None:
     first, second, *_ = check_cells(sheet)
     first["source"], first["outputs"] = "print('✓ mean_noise: fine')", printed("✓ mean_noise: fine\n")
     sheet["cells"].remove(second)
-    found = progress.read(put(sheet, tmp_path / "01_promise.ipynb"), known)
-    assert found is not None
-    assert [*found[1].values()][:2] == ["edited", "edited"]
+    assert [*states_of(sheet, known, tmp_path).values()][:2] == ["edited", "edited"]
 
 
 def test_an_item_with_several_checks_needs_all(known: Any, sheet: Any, tmp_path: Path) -> None:
@@ -121,14 +121,7 @@ def test_an_item_with_several_checks_needs_all(known: Any, sheet: Any, tmp_path:
     for count, state in ((0, "left"), (1, "tried"), (len(cells), "passed")):
         for number, cell in enumerate(cells):
             cell["outputs"] = printed("✓ right\n") if number < count else []
-        found = progress.read(put(sheet, tmp_path / "01_promise.ipynb"), known)
-        assert found is not None
-        assert found[1][several] == state
-
-
-def command(*words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-m", "dpml.classroom.progress", *map(str, words)]
-    return subprocess.run(run, cwd=cwd, capture_output=True, text=True, encoding="utf-8")
+        assert states_of(sheet, known, tmp_path)[several] == state
 
 
 def test_a_class(sheet: Any, tmp_path: Path) -> None:
@@ -147,7 +140,8 @@ def test_a_class(sheet: Any, tmp_path: Path) -> None:
     (tmp_path / "cy <i>").mkdir()
     (tmp_path / "cy <i>" / "01_promise.ipynb").write_text("{ broken", encoding="utf-8")
     (tmp_path / "cy <i>" / "deep.ipynb").write_text("[" * 200_000, encoding="utf-8")
-    done = command(tmp_path)
+    command = [sys.executable, "-m", "dpml.classroom.progress", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"(?m)^ann +7 of \d+$", done.stdout)
     assert re.search(r"(?m)^bob +1 of \d+$", done.stdout)
@@ -161,34 +155,33 @@ def test_a_class(sheet: Any, tmp_path: Path) -> None:
     assert "http" not in page
 
 
-@pytest.mark.parametrize("words", [("--help",), ("a", "b")])
-def test_usage(words: tuple[str, ...]) -> None:
-    done = command(*words)
-    assert (done.returncode, done.stdout.count("course.py progress")) == (2, 1)
-
-
-def test_a_folder_that_is_not_there_or_is_none_of_a_class(tmp_path: Path) -> None:
-    assert command(tmp_path / "none").stdout == f"There is no folder {tmp_path / 'none'}.\n"
-    assert "must hold a folder for each student" in command(tmp_path).stdout
-
-
-def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_said(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.chdir(ROOT)
     (tmp_path / "progress.html").mkdir()
-    done = command(tmp_path)
-    assert done.returncode == 1
-    assert re.search(r"The page .*progress.html cannot be written: .+\.$", done.stdout.rstrip())
+    for words, status, said in (
+        (["--help"], 2, r"python3 course.py progress \[FOLDER\]: .*"),
+        (["a", "b"], 2, r"python3 course.py progress \[FOLDER\]: .*"),
+        ([f"{tmp_path}/none"], 1, "There is no folder .*none."),
+        ([f"{tmp_path}"], 1, r".* must hold a folder for each student.*\nThe page .*html cannot be written: .+\."),
+    ):
+        assert progress.main(words) == status
+        assert re.fullmatch(said, capsys.readouterr().out.rstrip())
 
 
-def test_ones_own_copies(sheet: Any, tmp_path: Path) -> None:
-    (tmp_path / "notebooks" / "exercises").mkdir(parents=True)
-    (tmp_path / "notebooks" / SHEET).write_bytes((NOTEBOOKS / SHEET).read_bytes())
-    assert "python3 course.py copies" in command(cwd=tmp_path).stdout
+def test_ones_own_copies(sheet: Any, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(json.loads((NOTEBOOKS / SHEET).read_text(encoding="utf-8")), tmp_path / "notebooks" / SHEET)
+    assert progress.main([]) == 1
+    assert "python3 course.py copies" in capsys.readouterr().out
     for cell in check_cells(sheet)[:2]:
         cell["outputs"] = printed("✓ right\n")
     put(sheet, tmp_path / "work" / "exercises" / "01_promise.ipynb")
-    done = command(cwd=tmp_path)
-    assert re.search(r"01_promise.ipynb +2 of +7   next: Item 3: Randomized response", done.stdout)
+    assert progress.main([]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"01_promise.ipynb +2 of +7   next: Item 3: Randomized response", said)
     page = (tmp_path / "work" / "progress.html").read_text(encoding="utf-8")
     assert page.count("✓ passed") == 2
     assert "</meter> 2 of 7, next: Item 3: Randomized response</p>" in page
     assert "<h2>Exercises 01: What differential privacy promises</h2>" in page
+    with pytest.raises(ValueError, match="must be the folder of the lessons"):
+        progress.lessons(tmp_path / "work" / "none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 import re
@@ -17,7 +16,6 @@ from dpml.classroom.students import (
     TEXT_STUB,
     VALUE_STUB,
     make_student_version,
-    release,
     release_course,
     solution_lines,
 )
@@ -209,130 +207,123 @@ BAD = {
 
 
 @pytest.mark.parametrize("source", BAD.values(), ids=BAD.keys())
-def test_bad_markers_are_refused_and_nothing_is_written(source: str, tmp_path: Path) -> None:
-    folder, target = tmp_path / "source", tmp_path / "target"
-    folder.mkdir()
-    good = notebook(code(FUNCTION))
-    (folder / "01_good.ipynb").write_text(json.dumps(good), encoding="utf-8")
+def test_bad_markers_are_refused(source: str) -> None:
     bad = notebook(text("fine"), code(source, id="culprit"))
-    (folder / "02_bad.ipynb").write_text(json.dumps(bad), encoding="utf-8")
     with pytest.raises(ValueError, match=r"02_bad\.ipynb, cell 2 \(id culprit\): "):
-        release(folder, target)
-    assert not target.exists()
-    if source not in (BAD["breaks the code"],):
+        make_student_version(bad, name="02_bad.ipynb")
+    if source != BAD["breaks the code"]:
         with pytest.raises(ValueError, match="cell 2"):
             solution_lines(bad)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"nbformat": 3, "worksheets": []}', "not json"])
-def test_files_that_are_no_notebooks_are_refused(content: str, tmp_path: Path) -> None:
-    (tmp_path / "bad.ipynb").write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"bad\.ipynb must be a notebook"):
-        release(tmp_path, tmp_path / "target")
-
-
 def test_metadata_and_attachments_hold_no_solution() -> None:
-    def packed(content: str) -> str:
-        return base64.b64encode(content.encode()).decode()
-
     attachments = {
-        "figure.png": {"image/png": packed("harmless")},
-        "answer.png": {"image/png": packed("a picture of the answer")},
-        "unused.png": {"image/png": packed("unused")},
-        "plain.txt": {"text/plain": ["x\n", f"  {SECRETS[3]}\n"]},
-        "coded.svg": {"image/svg+xml": packed(f"<svg>\n{SECRETS[3]}\n</svg>")},
-        "kept.txt": {"text/plain": "fine"},
+        "figure.png": {"image/png": "harmless", "text/plain": SECRETS},
+        "answer.png": {"image/png": "a picture of the answer"},
+        "unused.png": {"image/png": "unused"},
+        "plain.txt": {"text/plain": SECRETS},
+        "coded.svg": {"image/svg+xml": SECRETS},
     }
-    shown = "![](attachment:figure.png) ![](attachment:plain.txt) ![](attachment:coded.svg) ![](attachment:kept.txt)"
+    shown = " ".join(f"![](attachment:{name})" for name in ("figure.png", "plain.txt", "coded.svg"))
     region = f"<!-- BEGIN SOLUTION -->\n{SECRETS[3]}\n![](attachment:answer.png)\n<!-- END SOLUTION -->"
     cell = text(f"{shown}\n{region}", attachments=attachments)
     cell["metadata"] = {"solution_backup": SECRETS, "jupyter": {"source_hidden": True}, "editable": False}
     student = make_student_version(notebook(cell), name="n.ipynb")["cells"][0]
-    assert set(student["attachments"]) == {"figure.png", "kept.txt"}
+    assert student["attachments"] == {"figure.png": {"image/png": "harmless"}}
     assert student["metadata"] == {"editable": False}
 
 
-def test_release_writes_once_and_keeps_what_is_there(tmp_path: Path) -> None:
-    folder, target = tmp_path / "source", tmp_path / "work"
-    folder.mkdir()
-    for name in ("02_b.ipynb", "01_a.ipynb"):
-        # With the byte order mark and the line ends of an editor on Windows.
-        content = json.dumps(notebook(text("ε"), code(FUNCTION)), indent=1, ensure_ascii=False)
-        (folder / name).write_bytes(b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode())
-    paths = [target / "01_a.ipynb", target / "02_b.ipynb"]
-    assert release(folder, target) == [(path, "written") for path in paths]
-    first = paths[0].read_bytes()
-    assert b"\r" not in first and "ε".encode() in first and first.endswith(b"}\n")
-    assert source_of(json.loads(first)["cells"][1]) == STUB
-    paths[0].write_text("my own work", encoding="utf-8")
-    paths[1].unlink()
-    assert release(folder, target) == [(paths[0], "kept"), (paths[1], "written")]
-    assert paths[0].read_text(encoding="utf-8") == "my own work"
-    assert {path.name for path in target.iterdir()} == {".given.json", "01_a.ipynb", "02_b.ipynb"}  # no partial files
-    with pytest.raises(ValueError, match="target_folder must differ"):
-        release(folder, folder / ".")
-    with pytest.raises(ValueError, match="must hold notebooks"):
-        release(tmp_path / "missing", target)
+# --- a student's folder ---
+
+NAMES = ["README.md", "01_promise.ipynb", "exercises/01_promise.ipynb"]
+HIDDEN = {"jupyter": {"source_hidden": True}}
+CHAPTER = [("x = ε", HIDDEN), (FUNCTION, {"tags": ["hide-input"]}), ("items.check_scale(scale)", {})]
 
 
-def test_a_failed_write_leaves_no_part_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, target = tmp_path / "source", tmp_path / "work"
-    folder.mkdir()
-    (folder / "01_a.ipynb").write_text(json.dumps(notebook(code(FUNCTION))), encoding="utf-8")
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A course of one chapter, as an editor on Windows writes it, with one sheet of exercises."""
+    chapter = notebook(*({**code(source), "metadata": metadata} for source, metadata in CHAPTER))
+    (tmp_path / "notebooks" / "exercises").mkdir(parents=True)
+    encoded = json.dumps(chapter, indent=1, ensure_ascii=False).replace("\n", "\r\n").encode("utf-8-sig")
+    (tmp_path / "notebooks" / NAMES[1]).write_bytes(encoded)
+    put_sheet(tmp_path, notebook(text("exercise"), code(FUNCTION)))
+    return tmp_path
 
+
+def put_sheet(root: Path, sheet: dict[str, Any]) -> None:
+    (root / "notebooks" / NAMES[2]).write_text(json.dumps(sheet), encoding="utf-8")
+
+
+def told(root: Path, target: Path, **more: Any) -> list[str]:
+    """The status of each of the files."""
+    report = release_course(root, target, **more)
+    assert [path for path, _ in report] == [target / name for name in NAMES]
+    return [status for _, status in report]
+
+
+def test_the_course_is_written_once_and_what_is_there_is_kept(root: Path, tmp_path: Path) -> None:
+    work = root / "work"
+    assert told(root, work) == ["written"] * 3
+    written = (work / NAMES[1]).read_bytes()
+    assert b"\r" not in written and "ε".encode() in written and written.endswith(b"}\n")
+    assert [cell["metadata"] for cell in json.loads(written)["cells"]] == [
+        HIDDEN,
+        {"tags": []},
+        {"editable": False, "deletable": False, "tags": ["raises-exception"]},
+    ]
+    assert not [name for name in NAMES if "secret" in (work / name).read_text(encoding="utf-8")]
+    assert "course.py lab" in (work / "README.md").read_text(encoding="utf-8")
+    (work / NAMES[1]).write_text("my own work", encoding="utf-8")
+    (work / NAMES[2]).unlink()
+    assert told(str(root), work) == ["kept", "kept", "written"]
+    assert (work / NAMES[1]).read_text(encoding="utf-8") == "my own work"
+    there = {path.relative_to(work).as_posix() for path in work.rglob("*")}
+    assert there == {".given.json", "exercises", *NAMES}, "no partial files"
+    other = tmp_path / "other"
+    assert told(root, other, form=lambda given: {**with_plain_text(given), "metadata": {}}) == ["written"] * 3
+    assert json.loads((other / NAMES[1]).read_text(encoding="utf-8"))["metadata"] == {}
+    assert told(root, other) == ["kept"] * 3, "of whatever form"
+
+
+def test_a_corrected_lesson_is_named_until_its_copy_has_another_name(root: Path) -> None:
+    """Then the new one comes beside it."""
+    work = root / "work"
+    told(root, work)
+    put_sheet(root, notebook(text("corrected")))
+    for status in ("newer", "newer", "written", "kept"):
+        if status == "written":
+            mine = (work / NAMES[2]).replace(work / "mine.ipynb")
+        assert told(root, work) == ["kept", "kept", status]
+        assert ("corrected" in (work / NAMES[2]).read_text(encoding="utf-8")) is (status != "newer")
+    assert "corrected" not in mine.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"nbformat": 3, "worksheets": []}', "not json", "nested", None])
+def test_nothing_is_written_unless_every_notebook_passes(root: Path, content: str | None) -> None:
+    sheet = root / "notebooks" / NAMES[2]
+    if content == "nested":
+        put_sheet(root, notebook(code(BAD["nested"])))
+    elif content is None:
+        sheet.unlink()
+    else:
+        sheet.write_text(content, encoding="utf-8")
+    words = {"nested": r"01_promise\.ipynb, cell 1", None: "must hold notebooks, got none"}
+    with pytest.raises(ValueError, match=words.get(content, r"01_promise\.ipynb must be a notebook")):
+        release_course(root, root / "work")
+    assert not (root / "work").exists()
+    with pytest.raises(ValueError, match="target must differ"):
+        release_course(root, root / "notebooks")
+
+
+def test_a_failed_write_leaves_no_part_behind(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, other: Path) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="no space left"):
-        release(folder, target)
-    assert list(target.iterdir()) == []
-
-
-def test_release_course(tmp_path: Path) -> None:
-    root, work = tmp_path / "root", tmp_path / "root" / "work"
-    (root / "notebooks" / "exercises").mkdir(parents=True)
-    hidden = {"jupyter": {"source_hidden": True}}
-    cells = ("x = 1", hidden), (FUNCTION, {"tags": ["hide-input"]}), ("items.check_scale(scale)", {})
-    chapter = json.dumps(notebook(*({**code(source), "metadata": metadata} for source, metadata in cells)))
-    exercise = notebook(text("exercise"), code(FUNCTION))
-    (root / "notebooks" / "01_promise.ipynb").write_text(chapter, encoding="utf-8")
-    (root / "notebooks" / "exercises" / "01_promise.ipynb").write_text(json.dumps(exercise), encoding="utf-8")
-    report = release_course(root, work)
-    names = ["README.md", "01_promise.ipynb", "exercises/01_promise.ipynb"]
-    assert report == [(work / name, "written") for name in names]
-    copied = json.loads((work / "01_promise.ipynb").read_text(encoding="utf-8"))["cells"]
-    assert [cell["metadata"] for cell in copied] == [
-        hidden,
-        {"tags": []},
-        {"editable": False, "deletable": False, "tags": ["raises-exception"]},
-    ]
-    for name in names[1:]:
-        assert "secret" not in (work / name).read_text(encoding="utf-8")
-    assert "course.py lab" in (work / "README.md").read_text(encoding="utf-8")
-    assert release_course(str(root), str(work)) == [(work / name, "kept") for name in names]
-    other = release_course(root, tmp_path / "other", form=lambda given: {**with_plain_text(given), "metadata": {}})
-    assert [told for _, told in other] == ["written"] * 3
-    assert json.loads((tmp_path / "other" / names[1]).read_text(encoding="utf-8"))["metadata"] == {}
-    assert [told for _, told in release_course(root, tmp_path / "other")] == ["kept"] * 3, "of whatever form"
-    with pytest.raises(ValueError, match="target must differ"):
-        release_course(root, root / "notebooks")
-
-    # A corrected lesson is named until its copy has another name; then the new one comes beside it.
-    exercise["cells"].append(text("corrected"))
-    (root / "notebooks" / "exercises" / "01_promise.ipynb").write_text(json.dumps(exercise), encoding="utf-8")
-    for status in ("newer", "newer", "written", "kept"):
-        if status == "written":
-            mine = (work / names[2]).replace(work / "mine.ipynb")
-        assert [told for _, told in release_course(root, work)] == ["kept", "kept", status]
-        assert ("corrected" in (work / names[2]).read_text(encoding="utf-8")) is (status != "newer")
-    assert "corrected" not in mine.read_text(encoding="utf-8")
-
-    exercise["cells"].append(code(BAD["nested"], id="culprit"))
-    (root / "notebooks" / "exercises" / "01_promise.ipynb").write_text(json.dumps(exercise), encoding="utf-8")
-    with pytest.raises(ValueError, match="cell 4"):
-        release_course(root, tmp_path / "fresh")
-    assert not (tmp_path / "fresh").exists()
+        release_course(root, root / "work")
+    assert list((root / "work").iterdir()) == []
 
 
 def test_every_link_in_the_copies_leads_to_one_of_them(tmp_path: Path) -> None:
