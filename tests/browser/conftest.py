@@ -7,8 +7,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 
 from tests.serving import served
 
-from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, Visit, look_at, newest
+from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, Visit, build, look_at, newest
 
 
 def missing(what: str) -> NoReturn:
@@ -44,13 +42,9 @@ def site() -> Path:
     """The folder of the built site, built again if a source is newer."""
     if not (SITE / "objects.inv").is_file() or newest(*SOURCES) > newest(SITE / "objects.inv"):
         drop_stale_outputs()
-        build = "from jupyter_book.cli.main import main; main()"
-        command = [sys.executable, "-c", build, "build", "--all", "-W", "--keep-going", str(ROOT)]
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "JUPYTER_PREFER_ENV_PATH": "1"}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
-        if done.returncode:
+        if failed := build(ROOT, "--all", "-W", "--keep-going"):
             (SITE / "objects.inv").unlink(missing_ok=True)  # so that the next session builds again
-            output = (done.stdout + done.stderr).splitlines()
+            output = failed.splitlines()
             said = [line for line in output if re.search(r"WARNING:|ERROR:|Error:", line)]
             pytest.fail("the site does not build:\n" + "\n".join(said[:20] or output[-20:]), pytrace=False)
     return SITE

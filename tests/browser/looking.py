@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,6 +60,35 @@ def newest(*paths: Path) -> float:
     files = [file for path in paths for file in (path, *path.rglob("*")) if file.is_file()]
     own = [file for file in files if not any(part[0] in "._" for part in file.relative_to(ROOT).parts[1:-1])]
     return max((file.stat().st_mtime for file in own if file.name[0] != "."), default=0.0)
+
+
+def wait_for(what: str, condition: Callable[[], Any]) -> Any:
+    """What the condition returns that is true, asked again and again: one question of the driver must be short."""
+    deadline = time.monotonic() + HANGS
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"waited {HANGS} s for {what}")
+
+
+def build(book: Path, *options: str) -> str:
+    """Build the site of a book; returns what is said if that fails, else nothing."""
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", *options, str(book)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "JUPYTER_PREFER_ENV_PATH": "1"}
+    done = subprocess.run(command, cwd=book, env=environment, capture_output=True, text=True, encoding="utf-8")
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def settings_of_the_book(folder: Path, *, page: str) -> None:
+    """Make a folder the book of one page, with the settings of the course; no notebook of it runs."""
+    for name in ("ext", "static"):
+        shutil.copytree(ROOT / "book" / name, folder / "book" / name)
+    shutil.copy(ROOT / "book" / "references.bib", folder / "book")
+    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    config = config.replace("execute_notebooks: cache", "execute_notebooks: off")
+    (folder / "_config.yml").write_text(config, encoding="utf-8")
+    (folder / "_toc.yml").write_text(f"format: jb-book\nroot: {page}\n", encoding="utf-8")
 
 
 def resize(driver: Any, size: tuple[int, int]) -> None:

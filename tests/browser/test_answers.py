@@ -8,10 +8,8 @@ from __future__ import annotations
 import gzip
 import http.server
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +24,20 @@ from dpml.classroom.answers import Cell, names, run
 from tests.serving import served
 
 from .conftest import missing
-from .looking import DESKTOP, HANGS, PHONE, ROOT, ask, ask_and_wait, prefer, requests_of, resize
+from .looking import (
+    DESKTOP,
+    HANGS,
+    PHONE,
+    ROOT,
+    ask,
+    ask_and_wait,
+    build,
+    prefer,
+    requests_of,
+    resize,
+    settings_of_the_book,
+    wait_for,
+)
 
 NOTEBOOKS = [*sorted(ROOT.glob("notebooks/[0-9]*.ipynb")), *sorted(ROOT.glob("notebooks/exercises/*.ipynb"))]
 WITH_FIELDS = [path for path in NOTEBOOKS if any(question.runs for question in answers.questions(path))]
@@ -81,12 +92,8 @@ def verdict_of(browser: Any, question: str) -> tuple[str, str]:
 
 
 def until(browser: Any, script: str, *arguments: Any) -> Any:
-    """What a script returns that is not null, asked again and again: one question of the driver must be short."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    return WebDriverWait(browser, HANGS, poll_frequency=0.05).until(
-        lambda _: browser.execute_script(script, *arguments)
-    )
+    """What a script returns that is not null."""
+    return wait_for("an answer", lambda: browser.execute_script(script, *arguments))
 
 
 def written(browser: Any, question: str) -> tuple[str, str]:
@@ -345,18 +352,9 @@ def test_a_verdict_fits_a_phone_and_is_readable_in_the_dark(browser: Any, open_s
 
 def test_without_what_runs_them_there_is_no_field(tmp_path: Path) -> None:
     """A small book with these settings, of one page of exercises, for which nothing has been fetched."""
-    for name in ("ext", "static"):
-        shutil.copytree(ROOT / "book" / name, tmp_path / "book" / name)
-    shutil.copy(ROOT / "book" / "references.bib", tmp_path / "book")
-    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
-    config = config.replace("execute_notebooks: cache", "execute_notebooks: off")
-    (tmp_path / "_config.yml").write_text(config, encoding="utf-8")
-    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
+    settings_of_the_book(tmp_path, page="page")
     shutil.copy(ROOT / f"{SHEET}.ipynb", tmp_path / "page.ipynb")
-    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(tmp_path)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, encoding="utf-8")
-    assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    assert build(tmp_path) == ""
     page = (tmp_path / "_build" / "html" / "page.html").read_text(encoding="utf-8")
     assert "Write your answer here" in page or "write your answer here" in page
     assert "dpml-answer" not in page

@@ -12,7 +12,7 @@ import pytest
 from dpml.classroom.explorer import COVER, Explorer, Range, Switch
 from dpml.classroom.marks import Axis, Frame, Line, Text
 
-from .looking import DESKTOP, PHONE, open_page, pages, resize
+from .looking import DESKTOP, PHONE, open_page, pages, resize, wait_for
 
 PROJECTOR, HIGHEST = (1280, 720), 620  # pixels
 
@@ -127,35 +127,6 @@ def test_every_explorer_is_driven(browser: Any, site: Path, address: str) -> Non
     assert not {name: height for name, height in heights.items() if height > HIGHEST}
 
 
-def test_a_slider_follows_the_mouse(browser: Any, site: Path, address: str) -> None:
-    from selenium.webdriver import ActionChains
-
-    open_page(browser, f"{address}/{next(pages_with_explorers(site))}")
-    explorer = explorers(browser)[0]
-    slider = sliders(explorer)[0]
-    browser.execute_script(SHOW, slider)
-    press_home = "arguments[0].value = 0; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))"
-    browser.execute_script(press_home, slider)
-    before = slider.get_attribute("aria-valuetext"), browser.execute_script(SHAPES, explorer)
-    width = slider.size["width"]
-    mouse = ActionChains(browser).move_to_element_with_offset(slider, -width // 2 + 8, 0).click_and_hold()
-    mouse.move_by_offset(width // 2, 0).release().perform()
-    after = slider.get_attribute("aria-valuetext"), browser.execute_script(SHAPES, explorer)
-    assert before[0] != after[0]
-    assert before[1] != after[1]
-
-
-def test_the_table_behind_a_figure_opens(browser: Any, site: Path, address: str) -> None:
-    open_page(browser, f"{address}/{next(pages_with_explorers(site))}")
-    details = explorers(browser)[0].find_element("css selector", "details")
-    browser.execute_script(SHOW, details)
-    details.find_element("css selector", "summary").click()
-    rows = details.find_elements("css selector", "tbody tr")
-    assert rows
-    assert rows[0].is_displayed()
-    assert rows[0].text.strip()
-
-
 def test_explorers_and_formulas_work_from_a_file(browser: Any, site: Path) -> None:
     """Double-clicked, without any server."""
     page = next(pages_with_explorers(site))
@@ -251,18 +222,12 @@ def test_f_shows_one_figure_on_the_whole_screen(browser: Any, page: Callable[[st
 
     one, two = page(2 * small()._repr_html_())
     assert one.find_element("css selector", ".dpml-full").text == "Full screen: F"
-    filling = "return document.fullscreenElement === arguments[0]"
+    whole, filling = "return document.fullscreenElement !== null", "return document.fullscreenElement === arguments[0]"
     browser.execute_script("arguments[0].focus()", sliders(two)[0])
     for expected in (True, False):
         ActionChains(browser).send_keys("f").perform()
-        wait_for(browser, f"return (document.fullscreenElement !== null) === {str(expected).lower()}")
+        wait_for("the screen", lambda expected=expected: browser.execute_script(whole) is expected)
         assert browser.execute_script(filling, two) is expected
-
-
-def wait_for(browser: Any, question: str) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(browser, 20).until(lambda driver: driver.execute_script(question))
 
 
 def test_without_scripts_a_still_picture_and_one_sentence(browser: Any, page: Callable[[str], list[Any]]) -> None:
@@ -280,6 +245,23 @@ def test_without_scripts_a_still_picture_and_one_sentence(browser: Any, page: Ca
     [explorer] = page(small()._repr_html_())
     assert not explorer.find_elements("css selector", "img, .dpml-still")
     assert explorer.find_elements("css selector", "svg path.m")
+
+
+def test_a_slider_follows_the_mouse_and_the_table_opens(browser: Any, page: Callable[[str], list[Any]]) -> None:
+    from selenium.webdriver import ActionChains
+
+    [explorer] = page(small()._repr_html_())
+    [slider] = sliders(explorer)
+    before, width = browser.execute_script(SHAPES, explorer), slider.size["width"]
+    mouse = ActionChains(browser).move_to_element_with_offset(slider, 0, 0).click_and_hold()
+    mouse.move_by_offset(width // 2 - 4, 0).release().perform()
+    assert slider.get_attribute("aria-valuetext") == "alpha = 4"
+    assert browser.execute_script(SHAPES, explorer) != before
+    details = explorer.find_element("css selector", "details")
+    details.find_element("css selector", "summary").click()
+    row = details.find_element("css selector", "tbody tr")
+    assert row.is_displayed()
+    assert row.text.split() == ["0", "0"]
 
 
 def test_each_control_has_its_name_and_its_explanation(browser: Any, page: Callable[[str], list[Any]]) -> None:

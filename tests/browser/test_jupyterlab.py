@@ -13,54 +13,27 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
-from .looking import HANGS, ROOT
+from .looking import HANGS, ROOT, wait_for
 
-NOTEBOOK = {
-    "nbformat": 4,
-    "nbformat_minor": 5,
-    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}},
-    "cells": [
-        {
-            "cell_type": "code",
-            "id": f"cell-{i}",
-            "metadata": {},
-            "outputs": [],
-            "execution_count": None,
-            "source": source,
-        }
-        for i, source in enumerate(
-            [
-                "from dpml.lessons.promise import explorers\nexplorers.gaussian_calibration()",
-                "explorers.gaussian_calibration().live()",
-                "'the last cell'",
-            ]
-        )
-    ],
-}
+CELLS = [
+    "from dpml.lessons.promise import explorers\nexplorers.gaussian_calibration()",
+    "explorers.gaussian_calibration().live()",
+    "'the last cell'",
+]
 
 
 def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
-
-
-def wait_for(what: str, condition: Any, seconds: float = HANGS) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"waited {seconds} s for {what}")
 
 
 @contextlib.contextmanager
@@ -111,7 +84,7 @@ def run_cell(browser: Any, number: int) -> None:
 
     def ran() -> bool:
         now = part(".jp-InputPrompt").text
-        if now == before and next(looks) % 50 == 0:  # ten seconds
+        if now == before and next(looks) % 100 == 0:  # ten seconds
             part(".cm-content").click()
             browser.switch_to.active_element.send_keys(Keys.CONTROL, Keys.ENTER)
         return now != before and bool(re.fullmatch(r"\[\d+\]:", now))
@@ -122,7 +95,9 @@ def run_cell(browser: Any, number: int) -> None:
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
     """The address of one notebook in a JupyterLab without a look at the news."""
-    (tmp_path / "explorer.ipynb").write_text(json.dumps(NOTEBOOK), encoding="utf-8")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    nbformat.write(notebook, tmp_path / "explorer.ipynb")
     still = "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"
     with serving(tmp_path, sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={tmp_path}", still) as address:
         yield f"{address}/lab/tree/explorer.ipynb?reset"

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,7 @@ import pytest
 
 from book.ext import api, docstrings
 
-from .looking import DESKTOP, ROOT, ask, open_page, resize
+from .looking import DESKTOP, ask, build, open_page, resize, settings_of_the_book
 
 PROBE = Path(__file__).with_name("probe.md").read_text(encoding="utf-8")
 
@@ -139,21 +135,12 @@ def test_the_reference_shows_every_public_name_with_its_source(site: Path) -> No
     assert count > 40
 
 
-@pytest.mark.usefixtures("site")
 def test_formulas_are_set_wherever_they_stand(browser: Any, tmp_path: Path) -> None:
     """A page of its own, built with the book's settings, and built again after a change, without cleaning."""
-    for name in ("ext", "static", "references.bib"):
-        source, target = ROOT / "book" / name, tmp_path / "book" / name
-        target.parent.mkdir(exist_ok=True)
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
-    shutil.copy(ROOT / "_config.yml", tmp_path)
-    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: probe\n", encoding="utf-8")
-    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", "-W", str(tmp_path)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+    settings_of_the_book(tmp_path, page="probe")
     for ending in ("", "\nOne line more.\n"):
         (tmp_path / "probe.md").write_text(PROBE + ending, encoding="utf-8")
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, encoding="utf-8")
-        assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+        assert build(tmp_path, "-W") == ""
     resize(browser, DESKTOP)
     open_page(browser, (tmp_path / "_build" / "html" / "probe.html").as_uri())
     seen = ask(browser, "facts")

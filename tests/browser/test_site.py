@@ -6,7 +6,6 @@ import base64
 import itertools
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,7 +18,7 @@ from book.ext import api
 from dpml.classroom.plain import with_plain_text
 from dpml.classroom.students import make_student_version
 
-from .looking import HANGS, ROOT, Visit, pages
+from .looking import ROOT, Visit, pages, wait_for
 
 PAGES = [*pages(), "genindex.html", "search.html"]
 OF_BOOK = pages()
@@ -162,12 +161,8 @@ def test_the_search_finds_what_is_sought(browser: Any, address: str, site: Path)
     found = "return Array.from(document.querySelectorAll('#search-results li a'), (a) => a.getAttribute('href'))"
     for words, page in SOUGHT.items():
         browser.get(f"{address}/search.html?q={words}")
-        deadline = time.monotonic() + HANGS
-        links: list[str] = []
-        while not any(link.startswith(page) for link in links):
-            assert time.monotonic() < deadline, (words, links)
-            time.sleep(0.1)
-            links = browser.execute_script(found)  # the results arrive one after another
+        # The results arrive one after another.
+        wait_for(words, lambda page=page: any(link.startswith(page) for link in browser.execute_script(found)))
     index = json.loads((site / "searchindex.js").read_text(encoding="utf-8")[len("Search.setIndex(") : -1])
     there = {
         f"{prefix}.{entry[4]}": index["docnames"][entry[0]]
