@@ -1,6 +1,5 @@
 """Boxes as plain Markdown, and the cell that installs the course."""
 
-import ast
 import json
 import re
 import subprocess
@@ -13,6 +12,7 @@ from nbconvert.filters import markdown2html
 
 from book.ext import students
 from dpml.classroom.plain import plain_text, with_install, with_plain_text
+from tests.sources import code_cells
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
@@ -94,18 +94,8 @@ def test_no_cell_installs_where_no_address_is_known():
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_the_extras_are_there_and_name_torch_where_it_is_imported(path):
     """Torch is named for each notebook whose cells import it, whatever its lesson needs."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    extras = students.extras(notebook)
-    assert set(extras) <= set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    )
-    code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    names = {
-        name.split(".")[0]
-        for text in code
-        for node in ast.walk(ast.parse(text))
-        for name in (
-            [a.name for a in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "") or ""]
-        )
-    }
-    assert "torch" in extras or "torch" not in names
+    extras = students.extras(json.loads(path.read_text(encoding="utf-8")))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert set(extras) <= set(project["optional-dependencies"])
+    code = "\n".join(code_cells(path).values())
+    assert "torch" in extras or not re.search(r"(?m)^\s*(import|from) torch\b", code)
