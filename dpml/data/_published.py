@@ -42,10 +42,8 @@ def sha256(path: Path) -> str:
 
 
 DATASETS = resources.files("dpml") / "datasets"
-SUBSET_FOLDER = DATASETS / "fashion_mnist"
-SUBSET = File("subset.npz", ("aa3aa1d4cbd96ab3d52486eecb3d904e62209f065604efaaef57ad2a9c3cd16b",))
-DIGITS_FOLDER = DATASETS / "digits"
-DIGITS = File("digits.npz", ("0fd4eeab1ffa217031daf51bb60987877588f6e5c64a510ae6f50bc6897f248d",))
+SUBSET = File("fashion_mnist/subset.npz", ("aa3aa1d4cbd96ab3d52486eecb3d904e62209f065604efaaef57ad2a9c3cd16b",))
+DIGITS = File("digits/digits.npz", ("0fd4eeab1ffa217031daf51bb60987877588f6e5c64a510ae6f50bc6897f248d",))
 
 
 def _files(folder: str) -> tuple[File, ...]:

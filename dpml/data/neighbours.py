@@ -59,10 +59,8 @@ def replace_one(dataset: Any, *, index: int, value: Any) -> NDArray[Any]:
             cast = new.astype(records.dtype)
         fits = bool(np.isfinite(cast).all() if records.dtype.kind == "f" else (cast == new).all())
     if not fits:
-        shown = repr(value) if new.ndim == 0 else f"an array of shape {new.shape} and type {new.dtype}"
-        raise ValueError(
-            f"value must be a record of shape {records.shape[1:]} that {records.dtype} can hold, got {shown[:80]}"
-        )
+        shown = new if new.dtype.kind in "biuf" else value
+        arguments.refuse("value", f"a record of shape {records.shape[1:]} that {records.dtype} can hold", shown)
     neighbour = records.copy()
     neighbour[row] = cast
     return neighbour
@@ -71,9 +69,9 @@ def replace_one(dataset: Any, *, index: int, value: Any) -> NDArray[Any]:
 def _records(dataset: Any) -> NDArray[Any]:
     records = arguments.as_array(dataset)
     if records.dtype.kind not in "biuf":
-        raise ValueError(f"dataset must be an array of numbers or booleans, got {repr(dataset)[:80]}")
+        arguments.refuse("dataset", "an array of numbers or booleans", dataset)
     if records.ndim < 1 or len(records) < 1:
-        raise ValueError(f"dataset must have at least one record, got an array of shape {records.shape}")
+        arguments.refuse("dataset", "an array of at least one record", dataset)
     if records.dtype.kind == "f" and not np.isfinite(records).all():
         raise ValueError("dataset must be finite, got an element that is NaN or infinite")
     return records

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from importlib.resources.abc import Traversable
 
 import numpy as np
 
@@ -27,7 +26,7 @@ def fashion_mnist_subset() -> Images:
 
     Source: Xiao, Rasul and Vollgraf, Fashion-MNIST, arXiv:1708.07747 (2017).
     """
-    return _shipped(_published.SUBSET_FOLDER, _published.SUBSET)
+    return _shipped(_published.SUBSET)
 
 
 def digits() -> Images:
@@ -44,7 +43,7 @@ def digits() -> Images:
 
     Source: Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository (1998).
     """
-    return _shipped(_published.DIGITS_FOLDER, _published.DIGITS)
+    return _shipped(_published.DIGITS)
 
 
 def fashion_mnist(folder: str | os.PathLike[str] | None = None) -> Images:
@@ -125,9 +124,9 @@ def cifar10(folder: str | os.PathLike[str] | None = None) -> Images:
     return _readers.cifar10(*_places.find(_published.CIFAR10, folder=folder))
 
 
-def _shipped(folder: Traversable, file: _published.File) -> Images:
+def _shipped(file: _published.File) -> Images:
     """The images in a file that comes with the package."""
-    path = folder / file.name
+    path = _published.DATASETS / file.name
     content = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(content).hexdigest() not in file.sha256:
         raise DataUnavailable(

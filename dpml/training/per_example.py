@@ -117,10 +117,9 @@ class PerExample:
         Source: M. Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1.
         """
         shape, device = self.norms.shape, self.norms.device
-        is_tensor = isinstance(weights, Tensor)
-        if not is_tensor or weights.shape != shape or weights.device != device or weights.is_complex():
-            came = f"shape {tuple(weights.shape)} on {weights.device}" if is_tensor else type(weights).__name__
-            raise ValueError(f"weights must be a real tensor of shape {tuple(shape)} on {device}, got {came}")
+        good = isinstance(weights, Tensor) and weights.shape == shape and weights.device == device
+        if not good or weights.is_complex():
+            arguments.refuse("weights", f"a real tensor of shape {tuple(shape)} on {device}", weights)
         found = _engine.contract(self._parts, weights.detach())
         return {
             name: found[name] if name in found else torch.zeros(p.shape, dtype=_at_least_float32(p), device=device)

@@ -197,19 +197,20 @@ SHIPPED = {
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_set_is_whole_and_carries_its_checksum(monkeypatch, tmp_path, name):
     load, side, most, counts, licence = SHIPPED[name]
-    images, file, folder = load(), getattr(_published, name), getattr(_published, f"{name}_FOLDER")
+    images, file = load(), getattr(_published, name)
     n, m = map(sum, counts)
     assert [array.shape for array in images] == [(n, side, side), (n,), (m, side, side), (m,)]
     assert bincounts(images) == counts and all(array.dtype == np.uint8 for array in images)
     assert images.train_images.min() == 0 and images.train_images.max() == images.test_images.max() == most
-    whole = (folder / file.name).read_bytes()
+    path = Path(str(_published.DATASETS / file.name))
+    whole = path.read_bytes()
     assert file.sha256 == (hashlib.sha256(whole).hexdigest(),)
-    assert file.sha256[0] in (folder / "README.md").read_text(encoding="utf-8")
-    assert all(words in (folder / "LICENSE").read_text(encoding="utf-8") for words in licence)
-    monkeypatch.setattr(_published, f"{name}_FOLDER", tmp_path)
+    assert file.sha256[0] in path.with_name("README.md").read_text(encoding="utf-8")
+    assert all(words in path.with_name("LICENSE").read_text(encoding="utf-8") for words in licence)
+    monkeypatch.setattr(_published, "DATASETS", tmp_path)
     assert str(tmp_path / file.name) in refusal(load)
     for broken in (whole[:-1], whole.replace(b"\x00", b"\x01", 1), b""):
-        (tmp_path / file.name).write_bytes(broken)
+        fill((tmp_path / file.name).parent, {path.name: broken})
         assert file.sha256[0] in refusal(load)
 
 
