@@ -1,8 +1,8 @@
 """For each check of each lesson: two right answers, each written another way, pass; three wrong ones are told why.
 
 The answers stand in ``test_<slug>.py``, as tables RIGHT (check -> answers), WRONG (check -> answers with words that the
-message must have) and ARGUMENTS (check -> texts, which no machine can judge). They are answers that no registered
-mistake holds: those are fed back in `test_every_mistake`.
+message must have) and ARGUMENTS (check -> texts, which no machine can judge). They are answers that no machine makes:
+`test_every_mistake` feeds back what is registered, other numbers, and mechanisms with other noise.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def test_an_argument_is_read_and_not_graded(check, text, capsys):
 
 @pytest.mark.parametrize("slug", LESSONS)
 def test_every_check_is_tried(slug):
+    """With two right answers; `test_every_mistake` counts the wrong ones."""
     lesson = importlib.import_module(f"dpml.lessons.{slug}.checks")
     made = {check for name, check in inspect.getmembers(lesson, inspect.isfunction) if name.startswith("check_")}
     right, wrong, texts = (getattr(LESSONS[slug], table, {}) for table in ("RIGHT", "WRONG", "ARGUMENTS"))
-    assert made == right.keys() | texts.keys() and right.keys() == wrong.keys()
-    for check in right:
-        assert len(right[check]) >= 2 and len(wrong[check]) >= 3, check.__name__
+    assert made == right.keys() | texts.keys() and right.keys() >= wrong.keys()
+    assert all(len(answers) >= 2 for answers in right.values())

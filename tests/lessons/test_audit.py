@@ -46,9 +46,6 @@ def with_a_sign(count, *, epsilon, rng):
             return int(count + (size if sign else -size))
 
 
-OWN = np.random.default_rng(1)
-
-
 def by_sorting(members, *, others):
     best = 0.0
     for t in sorted(set(np.concatenate([members, others]).tolist())):
@@ -95,39 +92,9 @@ RIGHT = {
 }
 
 WRONG = {
-    items.check_sure: [(0.1, "Add up the chances"), ("0.5", "number"), (None, "number")],
-    items.check_refuted_epsilon: [(3.0, "20 right guesses"), (2.5, "20 right guesses"), ("2", "number")],
-    items.check_runs_needed: [
-        (lambda epsilon, **k: by_logarithms(epsilon, **k) + 5, "solves (1 - b)^N"),
-        (lambda epsilon, **k: 1000, "solves (1 - b)^N"),
-        (lambda epsilon, **k: str(by_logarithms(epsilon, **k)), "your runs_needed returned"),
-    ],
-    items.check_liar: [("F", "not among"), (5, "not among"), (None, "not among")],
     items.check_geometric_count: [
-        (lambda count, *, epsilon, rng: inverted(count, epsilon=epsilon, rng=OWN), "its own randomness"),
         (lambda count, *, epsilon, rng: count + rng.laplace(0, 1 / epsilon), "does not follow the law"),
         (lambda count, *, epsilon, rng: inverted(0, epsilon=epsilon, rng=rng), "does not follow the law"),
-        (lambda count, *, epsilon, rng: [count, count], "must return"),
-    ],
-    items.check_best_advantage: [
-        (lambda members, *, others: by_sorting(members, others=others) / 2, "minus that of the others"),
-        (lambda members, *, others: 1.0, "minus that of the others"),
-        (lambda members, *, others: members, "your best_advantage returned"),
-    ],
-    items.check_read_input: [
-        (lambda weight, *, bias: 2 * by_least_squares(weight, bias=bias), "times the input"),
-        (lambda weight, *, bias: bias, "shape"),
-        (lambda weight, *, bias: by_least_squares(weight, bias=bias)[0], "shape"),
-    ],
-    items.check_most_right: [
-        (lambda epsilon, *, delta: 0.9, "Add the two inequalities"),
-        (lambda epsilon, *, delta: math.exp(epsilon), "Add the two inequalities"),
-        (lambda epsilon, *, delta: [0.5, 0.5], "your most_right returned"),
-    ],
-    items.check_sound: [
-        ({**SOUND, "b": True}, "chose it"),
-        ([True] * 6, "dictionary"),
-        ({**SOUND, "a": "yes"}, "True or False"),
     ],
 }
 

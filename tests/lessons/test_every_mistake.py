@@ -16,6 +16,7 @@ import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ import pytest
 from dpml.classroom import checks
 from dpml.classroom.checks import Mistake, NotYet
 from dpml.classroom.laws import Law
+from tests.lessons.test_answers import LESSONS
 
 FOLDER = Path(__file__).parents[2] / "notebooks" / "exercises"
 SOLUTION = "### BEGIN SOLUTION"
@@ -79,9 +81,13 @@ def model_answers(slug: str) -> dict[str, Any]:
     return names
 
 
+def lesson(slug: str) -> ModuleType:
+    return importlib.import_module(f"dpml.lessons.{slug}.checks")
+
+
 def checker(item: Item) -> Callable[[Any], None]:
     """The check as a function of the first of its answers; the others are right."""
-    check = getattr(importlib.import_module(f"dpml.lessons.{item.slug}.checks"), item.check)
+    check = getattr(lesson(item.slug), item.check)
     rest = {name: model_answers(item.slug)[name] for name in item.arguments[1:]}
     return lambda answer: check(answer, **rest)
 
@@ -179,8 +185,11 @@ def test_every_mistake_gets_its_own_diagnosis(item, capsys):
     check = checker(item)
     right = model_answers(item.slug)[item.arguments[0]]
     assert told(check, right) == ""
-    failures = []
-    for position, (kind, given) in enumerate(registered(check, right)):
+    failures, known = [], registered(check, right)
+    tables, made = LESSONS[item.slug], getattr(lesson(item.slug), item.check)
+    if made in tables.RIGHT and not any(kind == "choice" for kind, _ in known):
+        assert sum(len(mistakes(*asked)) for asked in known) + len(tables.WRONG.get(made, ())) >= 3
+    for position, (kind, given) in enumerate(known):
         for i, mistake in enumerate(mistakes(kind, given)):
             answer = fed_back(kind, mistake)
             # A diagnosis may quote the answer.
@@ -189,6 +198,30 @@ def test_every_mistake_gets_its_own_diagnosis(item, capsys):
             if diagnosis not in message:
                 failures.append(f"{mistake.diagnosis}\n    got: {message or 'it passes'}")
     assert not failures, "\n".join(failures)
+
+
+def changed(answer: Any, change: Callable[[Any], Any]) -> Any:
+    """A number, its parts, or what a function returns, with each number changed."""
+    if callable(answer):
+        return lambda *args, **named: changed(answer(*args, **named), change)
+    if isinstance(answer, list | tuple):
+        return [changed(part, change) for part in answer]
+    return answer if isinstance(answer, str) or answer is None else change(answer)
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: f"{item.slug}-{item.check}")
+def test_a_wrong_answer_that_no_mistake_holds_is_told_the_hint(item):
+    """Another number for each that is asked, and each other option of a choice."""
+    check, right = checker(item), model_answers(item.slug)[item.arguments[0]]
+    for kind, given in registered(check, right):
+        wrong = [option for option in given.get("options", ()) if option != given["expected"]][:20]
+        if kind in ("number", "function"):
+            wrong = [changed(right, lambda x: 1.37 * x), changed(right, lambda x: x + 1)]
+        for answer in wrong:
+            message, asked = told(check, answer), [known for _, known in registered(check, answer)]
+            hints = [known["hint"] for known in asked if known.get("hint")]
+            diagnoses = [mistake.diagnosis for known in asked for mistake in known.get("mistakes", ())]
+            assert message and any(words in message for words in (*hints, *diagnoses)), message
 
 
 LAWS = [item for item in ITEMS if item.mechanism]
@@ -213,6 +246,10 @@ def test_every_mechanism_is_compared_with_its_exact_law(item, capsys):
     fixed = drawn(law)
     again = told(check, lambda data, *, rng, **rest: fixed(data, rng=np.random.default_rng(3), **rest))
     assert again, "the same noise every time passes"
+    own = np.random.default_rng(3)
+    assert "its own randomness" in told(check, lambda data, *, rng, **rest: fixed(data, rng=own, **rest))
+    odd = told(check, lambda data, *, rng, **rest: [fixed(data, rng=rng, **rest)] * 301)
+    assert "; expected is " in odd or "which is impossible" in odd
     if not isinstance(_first(law, given), Law):
         assert told(check, one_noise(law)), "one noise for all coordinates passes"
 

@@ -215,28 +215,6 @@ RIGHT = {
 }
 ARGUMENTS = {items.check_why_one: [NEAREST, LIPSCHITZ]}
 WRONG = {
-    items.check_barrier: [(1e8, "exceeds x"), (17.7, "more digits"), (-17.7275, "wrong sign")],
-    items.check_laplace_rdp: [
-        (lambda order, *, scale: order / (2 * scale**2), "rise with the order"),
-        (lambda order, *, scale: 0.0, "rise with the order"),
-        (lambda order, *, scale: -by_formula(order, scale=scale), "wrong sign"),
-    ],
-    items.check_ptr_rdp: [
-        (lambda order, **given: 1.0, "larger of a mixture"),
-        (lambda order, **given: order * by_two_cases(order, **given), "larger of a mixture"),
-        (lambda order, **given: by_two_cases(order, **given | {"delta0": 1 - given["delta0"]}), "are exchanged"),
-    ],
-    items.check_sampled_log_moment: [
-        (lambda order, **given: 0.0, "a binomial probability times"),
-        (lambda order, **given: by_logarithms(order + 1, **given), "a binomial probability times"),
-        (lambda order, *, q, **given: by_logarithms(order, q=q / 2, **given), "a binomial probability times"),
-    ],
-    items.check_first_false_order: [(5, "still above"), (200, "smaller order"), (5.5, "not among")],
-    items.check_margin: [
-        (lambda norms, *, trim, tau: trim, "first r"),
-        (lambda norms, *, trim, tau: by_count(norms, trim=trim, tau=tau / 2), "first r"),
-        (lambda norms, *, trim, tau: float("inf"), "first r"),
-    ],
     items.check_total: [
         (sorted_then_by_row, "let the id decide"),
         (lambda v, *, ids, **given: broken_trimmed_sum.by_clipped_norms(v, **given), "before clipping"),
@@ -253,19 +231,13 @@ WRONG = {
         (lambda v, **given: 2 * by_package_sum(v, **given), "another sum"),
         (lambda v, **given: by_package_sum(v, **given) + 1j, "not an array of real numbers"),
         (lambda v, **given: [[1.0], [1.0, 2.0]], "different lengths"),
-        (lambda v, *, trim, bound: 0.0, "keep the parameter names"),
         (negative_end, "the sum is zero"),
         (in_place, "total changes the vectors that it is given"),
         (lambda v, *, ids, trim, bound: np.zeros(7), "shape (7,)"),
     ],
-    items.check_epsilon_moved: [(1.0, "less 3000 q delta0"), ("2", "not a number"), (math.inf, "infinite")],
-    items.check_matched_sigma: [(2.0, "256/60000"), (-1.0, "256/60000"), (math.inf, "infinite")],
     items.check_release: [
         (lambda median, **case: both_drawn(median, **case | {"tau": case["tau"] / 10}), "does not follow the law"),
         (with_two_noises, "does not follow the law"),
         (lambda median, **case: float(np.clip(both_drawn(median, **case), 0, 1)), "does not follow the law"),
-        (lambda median, **case: round(by_the_book(median, **case)), "in each of"),
-        (lambda median, *, margin, rng: median, "keep the parameter names"),
-        (lambda median, **case: both_drawn(median, **case | {"rng": np.random.default_rng()}), "its own randomness"),
     ],
 }
