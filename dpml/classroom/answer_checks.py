@@ -231,7 +231,7 @@ def counterexample(
     raise NotYet(f"{name}: {f'{echo} {found}' if found else problem + verdict}")
 
 
-def argument(text: Any, *, name: str, minimum_words: int, rubric: Sequence[str], question: str) -> None:
+def argument(text: Any, *, name: str, rubric: Sequence[str], question: str, minimum_words: int = 25) -> None:
     """Read `text`, which no machine can grade: print the rubric to compare with, and a question.
 
     There is no tick and no point for it. The question is one that an argument with the right words and the wrong

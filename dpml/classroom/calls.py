@@ -71,6 +71,15 @@ def limited(check: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
+def settings(names: str, *rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """What an answer is called with: each row of values under the names of the parameters.
+
+    >>> settings("n epsilon", (2, 0.5), (10, 1.0))
+    [{'n': 2, 'epsilon': 0.5}, {'n': 10, 'epsilon': 1.0}]
+    """
+    return [dict(zip(names.split(), row, strict=True)) for row in rows]
+
+
 def spoken(setting: Setting, *, width: int = 20) -> str:
     """The arguments of a call in a few words; not the random generator, which is always there."""
     return ", ".join(f"{key} = {shown(value, width=width)}" for key, value in setting.items() if key != "rng")

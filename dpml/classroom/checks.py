@@ -28,12 +28,13 @@ law               a private mechanism, by its law   statements       several sta
 counterexample    an input that refutes a claim     argument         two sentences, compared with a rubric
 together          several checks of one answer      signature        a function of these parameters, called once
 form              an answer's form alone, right or wrong
+settings          what `function` and `law` call an answer with, from rows of values
 
 Every message says what was tested, what came and which property was expected, never the right value.
 """
 
 from dpml.classroom.answer_checks import argument, choice, counterexample, form, number, statements
-from dpml.classroom.calls import signature
+from dpml.classroom.calls import settings, signature
 from dpml.classroom.function_checks import function, properties
 from dpml.classroom.law_check import law
 from dpml.classroom.verdict import Mistake, NotYet, together
@@ -49,6 +50,7 @@ __all__ = [
     "law",
     "number",
     "properties",
+    "settings",
     "signature",
     "statements",
     "together",

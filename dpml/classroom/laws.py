@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-__all__ = ["Law", "certain", "discrete", "laplace", "mixture", "normal", "sampled", "uniform"]
+__all__ = ["Law", "certain", "discrete", "each", "labels", "laplace", "mixture", "normal", "sampled", "uniform"]
 
 Cells = NDArray[np.float64] | tuple[Any, ...]  # the edges of intervals, or labels; one more cell holds all the rest
 
@@ -76,6 +76,17 @@ def discrete(outcomes: Mapping[Any, float]) -> Law:
 
     numeric = all(isinstance(label, (int, float, np.number)) for label in labels)
     return Law(draw, cdf if numeric else None, dict(zip(labels, chances.tolist(), strict=True)))
+
+
+def labels(chances: ArrayLike) -> Law:
+    """The labels 0, 1, ... with these probabilities."""
+    return discrete(dict(enumerate(np.asarray(chances, dtype=float).tolist())))
+
+
+def each(values: Sequence[Any] | NDArray[Any], law: Callable[[Any], Law]) -> list[Law]:
+    """The laws of independent coordinates, from the value of each; equal values share theirs, computed once."""
+    known = {value: law(value) for value in set(np.asarray(values).tolist())}
+    return [known[value] for value in np.asarray(values).tolist()]
 
 
 def certain(outcome: Any) -> Law:

@@ -20,12 +20,11 @@ from dpml.classroom.laws import Law
 
 def check_amplified(answer: Any) -> None:
     """The amplified epsilon."""
-    pairs = [(1.0, 0.25), (1.0, 1.0), (0.1, 0.01), (2.0, 0.5), (8.0, 0.01), (3.0, 0.0)]
     checks.function(
         answer,
         name="amplified",
         reference=amplification.amplify,
-        inputs=[{"epsilon": epsilon, "q": q} for epsilon, q in pairs],
+        inputs=checks.settings("epsilon q", (1.0, 0.25), (1.0, 1.0), (0.1, 0.01), (2.0, 0.5), (8.0, 0.01), (3.0, 0.0)),
         mistakes=[
             Mistake(
                 amplification.lecture_bound,
@@ -222,20 +221,18 @@ def check_subsample_and_release(answer: Any) -> None:
     def bare(bits: Any, *, epsilon: float, q: float, noise: float = 1.0) -> Law:
         return laws.discrete({float(k): float(p) for k, p in enumerate(coins(bits, q))})
 
-    def given(bits: list[int], q: float, epsilon: float) -> dict[str, Any]:
-        return {"bits": np.array(bits), "epsilon": epsilon, "q": q}
-
     checks.law(
         answer,
         name="subsample_and_release",
         law=law_of(),
-        settings=[
-            given([1] + [0] * 7, 0.25, 0.6),
-            given([0] * 7, 0.25, 0.6),
-            given([1] * 20, 0.25, 0.6),
-            given([0] * 12 + [1] * 4, 0.5, 2.0),
-            given([1] * 60, 0.1, 1.0),
-        ],
+        settings=checks.settings(
+            "bits epsilon q",
+            (np.array([1] + [0] * 7), 0.6, 0.25),
+            (np.zeros(7, dtype=int), 0.6, 0.25),
+            (np.ones(20, dtype=int), 0.6, 0.25),
+            (np.array([0] * 12 + [1] * 4), 2.0, 0.5),
+            (np.ones(60, dtype=int), 1.0, 0.1),
+        ),
         neighbours=[(0, 1)],
         runs=4000,
         wrong=[
@@ -312,10 +309,9 @@ def check_all_sampled(answer: Any) -> None:
         answer,
         name="all_sampled",
         reference=reference,
-        inputs=[
-            {"n": n, "q": q, "epsilon": epsilon}
-            for n, q, epsilon in ((1, 0.5, 1.0), (3, 0.5, 1.0), (2, 0.25, 0.1), (20, 0.25, 2.0), (5, 1.0, 0.5))
-        ],
+        inputs=checks.settings(
+            "n q epsilon", (1, 0.5, 1.0), (3, 0.5, 1.0), (2, 0.25, 0.1), (20, 0.25, 2.0), (5, 1.0, 0.5)
+        ),
         abs=0.0,
         mistakes=[
             Mistake(
@@ -373,10 +369,9 @@ def check_step_epsilon(answer: Any) -> None:
         answer,
         name="step_epsilon",
         reference=reference,
-        inputs=[
-            {"target": target, "q": q}
-            for target, q in ((0.1, 0.01), (1.0, 1.0), (0.5, 0.25), (0.0, 0.1), (0.01, 256 / 60_000), (2.0, 0.001))
-        ],
+        inputs=checks.settings(
+            "target q", (0.1, 0.01), (1.0, 1.0), (0.5, 0.25), (0.0, 0.1), (0.01, 256 / 60_000), (2.0, 0.001)
+        ),
         mistakes=[
             Mistake(
                 lambda *, target, q: target / q,
@@ -388,13 +383,9 @@ def check_step_epsilon(answer: Any) -> None:
                 "this amplifies the target once more. The step may have a larger epsilon, not a smaller one.",
             ),
             Mistake(
-                lambda *, target, q: math.expm1(target) / q,
-                "this is e^epsilon - 1 of the step. Solve for epsilon.",
+                lambda *, target, q: math.expm1(target) / q, "this is e^epsilon - 1 of the step. Solve for epsilon."
             ),
-            Mistake(
-                lambda *, target, q: math.log1p(target / q),
-                "the target stands in the formula as e^target - 1.",
-            ),
+            Mistake(lambda *, target, q: math.log1p(target / q), "the target stands in the formula as e^target - 1."),
             Mistake(
                 lambda *, target, q: math.log(math.expm1(target) / q) if target else 0.0,
                 "a one is lost: solve e^target = 1 + q(e^epsilon - 1) for e^epsilon first.",

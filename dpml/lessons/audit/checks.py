@@ -166,7 +166,7 @@ def check_geometric_count(answer: Any) -> None:
         inside[float(count)] += 1 - sum(inside.values())
         return laws.discrete(inside)
 
-    settings = [{"count": count, "epsilon": epsilon} for count, epsilon in ((7, 1.0), (8, 1.0), (0, 0.4), (100, 2.0))]
+    settings = checks.settings("count epsilon", (7, 1.0), (8, 1.0), (0, 0.4), (100, 2.0))
     probe = {**settings[0], "rng": np.random.default_rng(0)}
     f = checks.signature(answer, name="geometric_count", called=probe, returns=())
     checks.law(

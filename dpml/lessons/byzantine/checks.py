@@ -26,6 +26,7 @@ from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
 from dpml.classroom.verdict import shown
+from dpml.lessons.dpsgd.checks import clipped
 
 Array = NDArray[np.float64]
 
@@ -77,9 +78,7 @@ def check_mix(answer: Any) -> None:
     """Each row replaced by the average of the n - f nearest, itself among them."""
 
     def mix(
-        count: Callable[[int, int], int] = lambda n, f: n - f,
-        start: int = 0,
-        join: Callable[..., Any] = np.mean,
+        count: Callable[[int, int], int] = lambda n, f: n - f, start: int = 0, join: Callable[..., Any] = np.mean
     ) -> Callable[..., Array]:
         """The average, or something else, of another number of rows, with or without the row itself."""
 
@@ -201,20 +200,16 @@ _BATCHES = [np.random.default_rng(7).normal(size=(rows, 3)) * np.geomspace(0.2, 
 def check_worker_vector(answer: Any) -> None:
     """What an honest worker sends: the mean of the clipped gradients, with noise."""
 
-    def each(rows: Array, bound: float) -> Array:
-        shorter: Array = rows * np.minimum(1.0, bound / np.linalg.norm(rows, axis=1))[:, None]
-        return shorter
-
     def law_of(
         deviation: Callable[..., float] = lambda *, scale, m, **_: scale / m,
-        center: Callable[[Array, float], Array] = lambda rows, bound: each(rows, bound).mean(axis=0),
+        center: Callable[[Array, float], Array] = lambda rows, bound: clipped(rows, bound).mean(axis=0),
         shape: Callable[[float, float], Law] = laws.normal,
     ) -> Callable[..., list[Law]]:
         """Noise of another size or kind, around another vector."""
 
         def law(gradients: Array, *, clip_norm: float, sigma: float, noise: float = 1.0) -> list[Law]:
             size = noise * deviation(scale=sigma * clip_norm, bound=clip_norm, m=len(gradients))
-            return [shape(float(at), size) for at in center(gradients, clip_norm)]
+            return laws.each(center(gradients, clip_norm), lambda at: shape(at, size))
 
         return law
 
@@ -240,7 +235,7 @@ def check_worker_vector(answer: Any) -> None:
             "it doubles the noise for replaced records. σ is over C here, and the accountant knows of the 2.",
         ),
         Mistake(
-            law_of(center=lambda rows, bound: each(rows.mean(axis=0)[None], bound)[0]),
+            law_of(center=lambda rows, bound: clipped(rows.mean(axis=0)[None], bound)[0]),
             "it clips the mean of the batch. One long gradient then turns all of it: clip each gradient by itself.",
         ),
         Mistake(
@@ -255,7 +250,7 @@ def check_worker_vector(answer: Any) -> None:
             law_of(center=lambda rows, bound: bound * (rows / np.linalg.norm(rows, axis=1)[:, None]).mean(axis=0)),
             "it stretches short gradients to length C. Clipping only shortens.",
         ),
-        Mistake(law_of(center=lambda rows, bound: each(rows, bound).sum(axis=0)), "it sends the sum, not the mean."),
+        Mistake(law_of(center=lambda rows, bound: clipped(rows, bound).sum(axis=0)), "it sends the sum, not the mean."),
         Mistake(
             law_of(lambda *, scale, m, **_: scale / m / math.sqrt(2), shape=laws.laplace),
             "it is Laplace noise. σ is the multiplier of Gaussian noise.",
@@ -479,14 +474,11 @@ def check_liar_limit(answer: Any) -> None:
 
         return found
 
-    def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-        for n, f, k in ((15, 3, 11), (15, 3, 10), (15, 6, 8), (7, 2, 4), (5, 1, 2), (50, 10, 20), (23, 4, 7)):
-            yield {"n": n, "n_byzantine": f, "neighbours": k}
-
+    cases = [(15, 3, 11), (15, 3, 10), (15, 6, 8), (7, 2, 4), (5, 1, 2), (50, 10, 20), (23, 4, 7)]
     checks.function(
         answer,
         reference=z(),
-        inputs=inputs,
+        inputs=checks.settings("n n_byzantine neighbours", *cases),
         name="liar_limit",
         mistakes=[
             Mistake(z(root=float), "this is z², and z is asked for."),
@@ -494,8 +486,7 @@ def check_liar_limit(answer: Any) -> None:
                 z(k_of=lambda n, f, k: n - f - 2), "this is the limit for n - f - 2 neighbours. Their number is given."
             ),
             Mistake(
-                z(own=lambda h: 0.0),
-                "the liars' mean contains g_i itself: the difference has variance 1 - 1/h, not 1.",
+                z(own=lambda h: 0.0), "the liars' mean contains g_i itself: the difference has variance 1 - 1/h, not 1."
             ),
             Mistake(z(own=lambda h: 2 / h), "1/h has the other sign: the mean lies nearer to its own members."),
             Mistake(z(liar=lambda k, f: k), "f - 1 of a liar's neighbours are the other liars, at distance 0."),
@@ -537,14 +528,10 @@ def check_beyond(answer: Any) -> None:
 
     def test(value: Any) -> str | None:
         off, claimed = measured(value)
-        return (
-            None
-            if off > claimed * (1 + 1e-9) + 1e-12
-            else (
-                f"the answer is {off:.3g} off, and the claim allows {claimed:.3g}. A lie must be kept, and lie "
-                "beyond the honest ones."
-            )
-        )
+        if off > claimed * (1 + 1e-9) + 1e-12:
+            return None
+        allowed = f"the answer is {off:.3g} off, and the claim allows {claimed:.3g}."
+        return f"{allowed} A lie must be kept, and lie beyond the honest ones."
 
     checks.counterexample(
         answer,

@@ -71,9 +71,6 @@ def check_two(answer: Any) -> None:
 def check_radius(answer: Any) -> None:
     """Cohen's radius from votes, with a lower limit and with abstention."""
 
-    def reference(count: int, draws: int, *, alpha: float, sigma: float) -> float:
-        return float(smoothing.radius(count, draws=draws, alpha=alpha, sigma=sigma))
-
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         yield {"count": 97, "draws": 100, "alpha": 0.001, "sigma": 0.5}
         yield {"count": 1000, "draws": 1000, "alpha": 0.01, "sigma": 2.0}
@@ -102,7 +99,7 @@ def check_radius(answer: Any) -> None:
 
     checks.function(
         answer,
-        reference=reference,
+        reference=smoothing.radius,
         inputs=inputs,
         name="radius",
         mistakes=[
@@ -137,8 +134,7 @@ def check_radius(answer: Any) -> None:
                 "it returns a negative radius where the limit is below one half: there it must abstain.",
             ),
             Mistake(
-                rule(without=None),
-                "it returns None where it must abstain: return 0, a radius that promises nothing.",
+                rule(without=None), "it returns None where it must abstain: return 0, a radius that promises nothing."
             ),
             Mistake(
                 rule(
@@ -147,8 +143,7 @@ def check_radius(answer: Any) -> None:
                 "it uses Hoeffding's bound, which is valid; the exact limit of a number of votes certifies more.",
             ),
             Mistake(
-                rule(size=lambda p, sigma: float(ndtri(p))),
-                "sigma is missing: the radius is in units of the pixels.",
+                rule(size=lambda p, sigma: float(ndtri(p))), "sigma is missing: the radius is in units of the pixels."
             ),
             Mistake(
                 rule(size=lambda p, sigma: sigma**2 * float(ndtri(p))),
@@ -173,9 +168,6 @@ def _batch(rng: np.random.Generator, *, m: int, d: int, low: float) -> Array:
 def check_recover(answer: Any) -> None:
     """All images from noisy ones that share their noise, one of which is known."""
 
-    def reference(noisy: Array, *, known: Array, index: int) -> Array:
-        return reconstruction.from_known_image(noisy, known=known, index=index)
-
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         for m, d, index in ((2, 1, 0), (3, 4, 2), (6, 5, 0), (5, 9, 3)):
             images = _batch(rng, m=m, d=d, low=-1.0)
@@ -183,7 +175,7 @@ def check_recover(answer: Any) -> None:
 
     checks.function(
         answer,
-        reference=reference,
+        reference=reconstruction.from_known_image,
         inputs=inputs,
         name="recover",
         abs=1e-9,
@@ -220,9 +212,6 @@ def check_recover(answer: Any) -> None:
 def check_recover_all(answer: Any) -> None:
     """All images from noisy ones that share their noise, where each pixel is background somewhere."""
 
-    def reference(noisy: Array, *, low: float) -> Array:
-        return reconstruction.from_background(noisy, low=low)
-
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         for m, d, low in ((2, 1, -1.0), (3, 4, 0.0), (8, 5, -1.0), (5, 9, 0.25)):
             images = _batch(rng, m=m, d=d, low=low)
@@ -230,7 +219,7 @@ def check_recover_all(answer: Any) -> None:
 
     checks.function(
         answer,
-        reference=reference,
+        reference=reconstruction.from_background,
         inputs=inputs,
         name="recover_all",
         abs=1e-9,
@@ -268,10 +257,6 @@ def check_recover_all(answer: Any) -> None:
 def check_second(answer: Any) -> None:
     """The second singular value of the gradient, corrected by the scatter of the candidate images."""
 
-    def reference(gradient: Array, *, images: Array, theta: Array) -> float:
-        centred = images - images.mean(axis=0)
-        return float(np.linalg.svd(gradient + centred.T @ centred @ theta, compute_uv=False)[1])
-
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         for i, (m, d, width) in enumerate(((4, 3, 2), (6, 5, 3), (7, 4, 4), (9, 6, 2), (5, 8, 5))):
             images, theta = rng.uniform(-1, 1, size=(m, d)), rng.normal(size=(d, width))
@@ -284,12 +269,13 @@ def check_second(answer: Any) -> None:
 
     def scatter(images: Array) -> Array:
         centred = images - images.mean(axis=0)
-        product: Array = centred.T @ centred
-        return product
+        return np.asarray(centred.T @ centred)
 
     def left(
         of: Callable[[Array], Array] = scatter, sign: float = 1.0, which: Callable[[Array], float] = lambda s: s[1]
     ) -> Callable[..., float]:
+        """The second of the singular values that are left, or another number of them, with another sum or sign."""
+
         def wrong(gradient: Array, *, images: Array, theta: Array) -> float:
             matrix = gradient + sign * of(images) @ theta
             return float(which(np.asarray(np.linalg.svd(matrix, compute_uv=False), dtype=np.float64)))
@@ -298,7 +284,7 @@ def check_second(answer: Any) -> None:
 
     checks.function(
         answer,
-        reference=reference,
+        reference=left(),
         inputs=inputs,
         name="second",
         abs=1e-9,
@@ -414,10 +400,7 @@ def check_fresh_epsilon(answer: Any) -> None:
                 rule(lambda d: 2.0 * d, lambda m: m * m),
                 "it pays for all m images. One is replaced, and each has noise of its own.",
             ),
-            Mistake(
-                rule(lambda d: 2.0 * d, lambda m: 1.0),
-                "m is missing: the noise on an image is divided by m.",
-            ),
+            Mistake(rule(lambda d: 2.0 * d, lambda m: 1.0), "m is missing: the noise on an image is divided by m."),
             Mistake(
                 rule(lambda d: d * (2.0 * d), lambda m: m),
                 "d is counted twice: the change of all pixels together over the scale is what is wanted.",
@@ -440,11 +423,8 @@ def check_private_labels(answer: Any) -> None:
         def law(labels: Any, *, epsilon: float, classes: int, noise: float = 1.0) -> list[Law]:
             stays = keep(epsilon / noise, classes)
             rest = (1 - stays) / (classes - 1 if others else classes)
-            known = [
-                laws.discrete({k: rest + (k == label) * (stays - (rest if others else 0.0)) for k in range(classes)})
-                for label in range(classes)
-            ]
-            return [known[int(label)] for label in labels]
+            more = stays - (rest if others else 0.0)
+            return laws.each(labels, lambda label: laws.labels([rest + (k == label) * more for k in range(classes)]))
 
         return law
 
@@ -480,26 +460,15 @@ def check_private_labels(answer: Any) -> None:
             Mistake(
                 law_of(lambda epsilon, classes: 1 - math.exp(-epsilon)), "1 - e^-epsilon is not what was asked for."
             ),
+            Mistake(lambda labels, **_: [laws.certain(int(label)) for label in labels], "it returns the true labels."),
             Mistake(
-                lambda labels, **_: [laws.certain(int(label)) for label in labels],
-                "it returns the true labels.",
-            ),
-            Mistake(
-                lambda labels, *, classes, **_: (
-                    [laws.discrete(dict.fromkeys(range(classes), 1 / classes))] * len(labels)
-                ),
+                lambda labels, *, classes, **_: [laws.labels(np.full(classes, 1 / classes))] * len(labels),
                 "all labels come equally often, whatever the truth: private, and of no use.",
             ),
             Mistake(
-                lambda labels, *, epsilon, classes, noise=1.0: [
-                    laws.discrete(
-                        {
-                            k: (1 - right(epsilon, classes)) / (classes - 1) if k != label else right(epsilon, classes)
-                            for k in range(classes)
-                        }
-                    )
-                    for label in (classes - 1 - np.asarray(labels))
-                ],
+                lambda labels, *, classes, **given: law_of(right)(
+                    classes - 1 - np.asarray(labels), classes=classes, **given
+                ),
                 "it answers for another label than the one that it is given.",
             ),
         ],

@@ -70,10 +70,9 @@ def check_label_noise(answer: Any) -> None:
         answer,
         name="label_noise",
         reference=reference,
-        inputs=[
-            {"queries": queries, "epsilon": epsilon, "delta": delta}
-            for queries, epsilon, delta in ((1, 1.0, 1e-5), (100, 3.0, 1e-5), (1000, 1.0, 1e-6), (7, 8.0, 1e-3))
-        ],
+        inputs=checks.settings(
+            "queries epsilon delta", (1, 1.0, 1e-5), (100, 3.0, 1e-5), (1000, 1.0, 1e-6), (7, 8.0, 1e-3)
+        ),
         mistakes=[
             Mistake(
                 lambda *, queries, epsilon, delta: math.sqrt(queries) * gaussian_sigma(epsilon=epsilon, delta=delta),
@@ -131,10 +130,7 @@ def check_teachers_needed(answer: Any) -> None:
         answer,
         name="teachers_needed",
         reference=reference,
-        inputs=[
-            {"sigma": sigma, "lead": lead, "z": z}
-            for sigma, lead, z in ((10.0, 0.5, 2.0), (33.0, 0.3, 2.0), (5.3, 0.8, 3.0), (118.0, 0.25, 1.5))
-        ],
+        inputs=checks.settings("sigma lead z", (10.0, 0.5, 2.0), (33.0, 0.3, 2.0), (5.3, 0.8, 3.0), (118.0, 0.25, 1.5)),
         mistakes=[
             Mistake(
                 lambda *, sigma, lead, z: math.ceil(z * sigma / lead),
@@ -174,7 +170,7 @@ def check_release_labels(answer: Any) -> None:
 
         def law(counts: Any, *, epsilon: float, noise: float = 1.0) -> list[Law]:
             rows = voting.argmax_probabilities(counts, scale=noise * factor(len(counts)) / epsilon)
-            return [laws.discrete(dict(enumerate(row.tolist()))) for row in rows]
+            return [laws.labels(row) for row in rows]
 
         return law
 
@@ -182,16 +178,14 @@ def check_release_labels(answer: Any) -> None:
         answer,
         name="release_labels",
         law=votes(lambda rows: 2 * rows),
-        settings=[
-            {"counts": np.array(counts), "epsilon": epsilon}
-            for counts, epsilon in (
-                ([[1, 1], [1, 1], [1, 1]], 3.0),
-                ([[0, 2], [0, 2], [0, 2]], 3.0),
-                ([[4, 1, 0]], 0.8),
-                ([[9, 3], [5, 5]], 1.7),
-                ([[5, 2, 0], [0, 1, 8], [3, 3, 3], [2, 9, 1]], 4.0),
-            )
-        ],
+        settings=checks.settings(
+            "counts epsilon",
+            (np.array([[1, 1], [1, 1], [1, 1]]), 3.0),
+            (np.array([[0, 2], [0, 2], [0, 2]]), 3.0),
+            (np.array([[4, 1, 0]]), 0.8),
+            (np.array([[9, 3], [5, 5]]), 1.7),
+            (np.array([[5, 2, 0], [0, 1, 8], [3, 3, 3], [2, 9, 1]]), 4.0),
+        ),
         neighbours=[(0, 1)],
         runs=6000,
         wrong=[
@@ -251,7 +245,6 @@ def check_fair(answer: Any) -> None:
     checks.argument(
         answer,
         name="fair",
-        minimum_words=25,
         rubric=[
             "The data-dependent number is a function of the private votes: a neighbouring dataset has another one.",
             "Differential privacy is a promise for all pairs of neighbouring datasets; this number holds for one.",

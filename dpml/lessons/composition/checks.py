@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,6 @@ def _first(gain: float, delta_prime: float) -> int:
 
 def check_first_k(answer: Any) -> None:
     """The first k at which the printed advanced composition bound is below k epsilon, or None."""
-    pairs = [(0.1, 1e-5), (0.5, 1e-5), (0.7, 1e-5), (0.2, 1e-9), (0.05, 1e-3), (1.0, 1e-6)]
-
-    def reference(*, epsilon: float, delta_prime: float) -> int | None:
-        return composition.advanced_first_k(epsilon=epsilon, delta_prime=delta_prime)
 
     def helps(epsilon: float) -> bool:
         return math.expm1(epsilon) < 1
@@ -88,8 +85,10 @@ def check_first_k(answer: Any) -> None:
     checks.function(
         answer,
         name="first_k",
-        reference=reference,
-        inputs=[{"epsilon": epsilon, "delta_prime": slack} for epsilon, slack in pairs],
+        reference=composition.advanced_first_k,
+        inputs=checks.settings(
+            "epsilon delta_prime", (0.1, 1e-5), (0.5, 1e-5), (0.7, 1e-5), (0.2, 1e-9), (0.05, 1e-3), (1.0, 1e-6)
+        ),
         mistakes=[
             Mistake(
                 lambda *, epsilon, delta_prime: _first(1.0, delta_prime) if helps(epsilon) else None,
@@ -144,16 +143,12 @@ def _coins(epsilon: float, k: int) -> tuple[NDArray[np.float64], NDArray[np.floa
     x = np.arange(k + 1, dtype=np.float64)
     t = mechanisms.randomized_response_truth_probability(epsilon=epsilon)
     log_ways = gammaln(k + 1.0) - gammaln(x + 1.0) - gammaln(k - x + 1.0)
-    chance: NDArray[np.float64] = np.exp(log_ways + x * math.log(t) + (k - x) * math.log1p(-t))
-    return (2.0 * x - k) * epsilon, chance
+    return (2.0 * x - k) * epsilon, np.exp(log_ways + x * math.log(t) + (k - x) * math.log1p(-t))
 
 
 def check_coin_delta(answer: Any) -> None:
     """The exact delta of k randomized responses at a total epsilon."""
     triples = [(0.1, 100, 1.0), (1.0, 1, 0.5), (0.5, 3, 1.0), (0.3, 20, 0.0), (0.1, 100, 10.0), (2.0, 5, 3.0)]
-
-    def reference(*, epsilon: float, k: int, total_epsilon: float) -> float:
-        return composition.optimal_delta(epsilon=epsilon, delta=0.0, k=k, total_epsilon=total_epsilon)
 
     def tail(*, epsilon: float, k: int, total_epsilon: float) -> float:
         loss, chance = _coins(epsilon, k)
@@ -182,8 +177,8 @@ def check_coin_delta(answer: Any) -> None:
     checks.function(
         answer,
         name="coin_delta",
-        reference=reference,
-        inputs=[{"epsilon": e, "k": k, "total_epsilon": total} for e, k, total in triples],
+        reference=partial(composition.optimal_delta, delta=0.0),
+        inputs=checks.settings("epsilon k total_epsilon", *triples),
         mistakes=[
             Mistake(
                 tail,
@@ -197,10 +192,7 @@ def check_coin_delta(answer: Any) -> None:
             ),
             Mistake(no_factor, "P' must be multiplied by e^total before it is subtracted."),
             Mistake(one_order, "x true answers of k come in many orders, and only one of them is counted."),
-            Mistake(
-                not_cut,
-                "negative terms are added up as well. Where P is below e^total P', the term is zero.",
-            ),
+            Mistake(not_cut, "negative terms are added up as well. Where P is below e^total P', the term is zero."),
         ],
         hint="At total_epsilon = k epsilon it is zero; at 0 it is the largest difference of the probabilities of any "
         "event.",
@@ -263,7 +255,7 @@ def check_how_many(answer: Any) -> None:
         answer,
         name="how_many",
         reference=reference,
-        inputs=[{"sigma": sigma, "epsilon": epsilon, "delta": delta} for sigma, epsilon, delta in triples],
+        inputs=checks.settings("sigma epsilon delta", *triples),
         mistakes=[
             Mistake(
                 lambda *, sigma, epsilon, delta: math.floor(sigma / needed(epsilon, delta)),
@@ -339,10 +331,7 @@ def check_averaged_count(answer: Any) -> None:
                 average(lambda k: 1 / k),
                 "the scale is divided by k where it must be multiplied: k answers need more noise each.",
             ),
-            Mistake(
-                lambda bits, **_: laws.certain(float(np.sum(bits))),
-                "there is no noise at all in the average.",
-            ),
+            Mistake(lambda bits, **_: laws.certain(float(np.sum(bits))), "there is no noise at all in the average."),
             Mistake(
                 single(lambda k: k),
                 "the noise is for k answers but is drawn once, and nothing averages out. A single one may be smaller.",
@@ -365,8 +354,7 @@ def check_answer_all(answer: Any) -> None:
     ) -> Callable[..., list[laws.Law]]:
         def law(counts: Any, *, epsilon: float, delta: float, noise: float = 1.0) -> list[laws.Law]:
             deviation = noise * size(len(counts), epsilon, delta)
-            of = {count: kind(count, deviation) for count in counts}
-            return [of[count] for count in counts]
+            return laws.each(counts, lambda count: kind(count, deviation))
 
         return law
 
@@ -415,9 +403,6 @@ def check_answer_all(answer: Any) -> None:
                 noisy(lambda k, e, d: right(k, e, d) / math.sqrt(2), laws.laplace),
                 "this is Laplace noise; asked is Gaussian noise, which needs less of it for many counts.",
             ),
-            Mistake(
-                lambda counts, **_: [laws.certain(count) for count in counts],
-                "there is no noise at all.",
-            ),
+            Mistake(lambda counts, **_: [laws.certain(count) for count in counts], "there is no noise at all."),
         ],
     )

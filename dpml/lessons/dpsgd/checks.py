@@ -32,8 +32,7 @@ _TINY = 1e-12  # a noise multiplier with hardly any noise
 
 def clipped(gradients: Array, clip_norm: float) -> Array:
     """Each row shortened to the clip norm, if it is longer."""
-    rows: Array = gradients * (clip_norm / np.maximum(_norms(gradients), clip_norm))
-    return rows
+    return np.asarray(gradients * (clip_norm / np.maximum(_norms(gradients), clip_norm)))
 
 
 def _norms(gradients: Array, *, order: float = 2, axis: int = 1) -> Array:
@@ -41,13 +40,11 @@ def _norms(gradients: Array, *, order: float = 2, axis: int = 1) -> Array:
     norms = powers.max(axis=axis, keepdims=True, initial=0.0)
     if np.isfinite(order):
         norms = np.sum(powers**order, axis=axis, keepdims=True) ** (1 / order)
-    found: Array = np.maximum(norms, 1e-300)
-    return found
+    return np.asarray(np.maximum(norms, 1e-300))
 
 
 def _shrunk(gradients: Array, clip_norm: float, norms: Any) -> Array:
-    rows: Array = gradients * np.minimum(1.0, clip_norm / norms)
-    return rows
+    return np.asarray(gradients * np.minimum(1.0, clip_norm / norms))
 
 
 def _whole(gradients: Array) -> float:
@@ -60,10 +57,7 @@ _WRONG: list[tuple[Callable[[Array, float], Array], str]] = [
         lambda g, c: np.minimum(c, g / _norms(g)),
         "this is the printed rule: the minimum acts on coordinates, and not at all on negative ones.",
     ),
-    (
-        lambda g, c: g * c / _norms(g),
-        "every gradient is brought to norm C, short ones too. Clipping only shortens.",
-    ),
+    (lambda g, c: g * c / _norms(g), "every gradient is brought to norm C, short ones too. Clipping only shortens."),
     (
         lambda g, c: np.clip(g, -c, c),
         "each coordinate is clipped. The norm may then still be up to the square root of p times C.",
@@ -80,10 +74,7 @@ _WRONG: list[tuple[Callable[[Array, float], Array], str]] = [
         lambda g, c: g * np.maximum(1.0, c / _norms(g)),
         "the factor is never below 1: short gradients are stretched and long ones stay.",
     ),
-    (
-        lambda g, c: g,
-        "nothing is clipped. Clipped, each row has norm at most C.",
-    ),
+    (lambda g, c: g, "nothing is clipped. Clipped, each row has norm at most C."),
     (
         lambda g, c: _shrunk(g, c, _norms(g) ** 2),
         "the clip norm is compared with the square of the norm: a root is missing.",
@@ -112,22 +103,13 @@ _WRONG: list[tuple[Callable[[Array, float], Array], str]] = [
         lambda g, c: g / np.maximum(_norms(g), c),
         "a factor is missing: long gradients get length 1, and short ones change as well.",
     ),
-    (
-        lambda g, c: g / np.maximum(_norms(g), 1.0),
-        "the clip norm is 1 in it, whatever clip_norm is.",
-    ),
-    (
-        lambda g, c: g * (_norms(g) <= c),
-        "long gradients are dropped. Clipping shortens them.",
-    ),
+    (lambda g, c: g / np.maximum(_norms(g), 1.0), "the clip norm is 1 in it, whatever clip_norm is."),
+    (lambda g, c: g * (_norms(g) <= c), "long gradients are dropped. Clipping shortens them."),
     (
         lambda g, c: _shrunk(g, c, _norms(g) / np.sqrt(max(1, g.shape[1]))),
         "the norm is the root of a mean of squares. The Euclidean norm adds them up.",
     ),
-    (
-        lambda g, c: np.minimum(g, c),
-        "the minimum acts on coordinates, and not at all on negative ones.",
-    ),
+    (lambda g, c: np.minimum(g, c), "the minimum acts on coordinates, and not at all on negative ones."),
     (
         lambda g, c: g * np.minimum(_norms(g), c),
         "each gradient is multiplied by its clipped norm. Its length must become that norm.",
@@ -148,16 +130,11 @@ def check_clip_rows(answer: Any) -> None:
     def reference(gradients: Array, *, clip_norm: float) -> Array:
         return clipped(gradients, clip_norm)
 
-    def norms(gradients: Array) -> Array:
-        found: Array = np.linalg.norm(gradients, axis=1)
-        return found
+    def factors(gradients: Array, clip_norm: float) -> Array:
+        return clip_norm / np.maximum(_norms(gradients), clip_norm)
 
     def known(wrong: Any) -> Any:
         return lambda gradients, *, clip_norm: wrong(gradients, clip_norm)
-
-    def factors(gradients: Array, clip_norm: float) -> Array:
-        found: Array = clip_norm / np.maximum(norms(gradients), clip_norm)
-        return found
 
     # The input without rows comes last: what fails everywhere is shown on an input that has some.
     checks.together(
@@ -168,20 +145,18 @@ def check_clip_rows(answer: Any) -> None:
             name="clip_rows",
             mistakes=[
                 *(Mistake(known(wrong), text) for wrong, text in _WRONG),
-                Mistake(known(lambda g, c: np.minimum(norms(g), c)), "these are the norms. Return the rows."),
-                Mistake(known(lambda g, c: norms(g)), "these are the norms. Return the rows."),
+                Mistake(known(lambda g, c: np.minimum(_norms(g), c)[:, 0]), "these are the norms. Return the rows."),
+                Mistake(known(lambda g, c: _norms(g)[:, 0]), "these are the norms. Return the rows."),
+                Mistake(known(lambda g, c: factors(g, c)[:, 0]), "these are the factors. Return the rows times them."),
                 Mistake(known(factors), "these are the factors. Return the rows times them."),
-                Mistake(
-                    known(lambda g, c: factors(g, c)[:, None]), "these are the factors. Return the rows times them."
-                ),
                 Mistake(known(lambda g, c: clipped(g, c).sum(axis=0)), "the rows are added up. Return all of them."),
                 Mistake(known(lambda g, c: clipped(g, c).mean(axis=0)), "this is the mean. Return all rows."),
                 Mistake(
-                    known(lambda g, c: g * factors(g, c)),
+                    known(lambda g, c: g * factors(g, c)[:, 0]),
                     "the norms, of shape (m,), meet the coordinates of a row. Give each row a factor of its own.",
                 ),
                 Mistake(
-                    known(lambda g, c: g * c / norms(g)[:, None] * np.minimum(1.0, norms(g) / c)[:, None]),
+                    known(lambda g, c: clipped(g, c) / g.any(axis=1, keepdims=True)),
                     "a row of zeros is divided by its norm, which is 0.",
                 ),
             ],
@@ -196,7 +171,7 @@ def check_clip_rows(answer: Any) -> None:
                 Mistake(
                     known(lambda g, c: clipped(g, c) if len(g) else np.array([])),
                     "an array without rows still has its columns, which a list of no rows forgets. Keep its shape.",
-                ),
+                )
             ],
             hint="An array without rows has columns all the same, here 3.",
         ),
@@ -208,8 +183,7 @@ def check_gradient_norms(answer: Any) -> None:
 
     def reference(inputs: Array, output_gradients: Array) -> Array:
         squares = np.sum(output_gradients**2, axis=1) * (np.sum(inputs**2, axis=1) + 1)
-        found: Array = np.sqrt(squares)
-        return found
+        return np.asarray(np.sqrt(squares))
 
     def cases(rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
         yield np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[1.0], [2.0]])
@@ -217,8 +191,7 @@ def check_gradient_norms(answer: Any) -> None:
             yield rng.normal(size=(m, i)), rng.normal(size=(m, o))
 
     def bare(a: Array) -> Array:
-        found: Array = np.linalg.norm(a, axis=1)
-        return found
+        return np.asarray(np.linalg.norm(a, axis=1))
 
     checks.function(
         answer,
@@ -226,18 +199,9 @@ def check_gradient_norms(answer: Any) -> None:
         inputs=cases,
         name="gradient_norms",
         mistakes=[
-            Mistake(
-                lambda a, g: bare(a) * bare(g),
-                "the bias is forgotten: its gradient is h itself.",
-            ),
-            Mistake(
-                lambda a, g: (bare(a) * bare(g)) ** 2,
-                "these are squares, and the bias is forgotten.",
-            ),
-            Mistake(
-                lambda a, g: bare(g),
-                "this is the gradient of the bias alone.",
-            ),
+            Mistake(lambda a, g: bare(a) * bare(g), "the bias is forgotten: its gradient is h itself."),
+            Mistake(lambda a, g: (bare(a) * bare(g)) ** 2, "these are squares, and the bias is forgotten."),
+            Mistake(lambda a, g: bare(g), "this is the gradient of the bias alone."),
             Mistake(
                 lambda a, g: bare(a) * bare(g) + bare(g),
                 "the norms of the two parts are added. Add their squares: weight and bias together are one vector.",
@@ -247,24 +211,13 @@ def check_gradient_norms(answer: Any) -> None:
                 "the bias counts as 1. Its gradient is h itself, and squares are added.",
             ),
             Mistake(
-                lambda a, g: np.sqrt((bare(a) * bare(g)) ** 2 + 1),
-                "the bias counts as 1. Its gradient is h itself.",
+                lambda a, g: np.sqrt((bare(a) * bare(g)) ** 2 + 1), "the bias counts as 1. Its gradient is h itself."
             ),
+            Mistake(lambda a, g: reference(g, a), "inputs and output gradients have changed places."),
+            Mistake(lambda a, g: reference(a, g) ** 2, "these are the squares of the norms."),
+            Mistake(lambda a, g: reference(a, g) * bare(g), "one of the two factors is still squared."),
             Mistake(
-                lambda a, g: reference(g, a),
-                "inputs and output gradients have changed places.",
-            ),
-            Mistake(
-                lambda a, g: reference(a, g) ** 2,
-                "these are the squares of the norms.",
-            ),
-            Mistake(
-                lambda a, g: reference(a, g) * bare(g),
-                "one of the two factors is still squared.",
-            ),
-            Mistake(
-                lambda a, g: reference(a, g) * np.sqrt(bare(a) ** 2 + 1),
-                "one of the two factors is still squared.",
+                lambda a, g: reference(a, g) * np.sqrt(bare(a) ** 2 + 1), "one of the two factors is still squared."
             ),
             Mistake(
                 lambda a, g: np.sqrt(np.sum(g**2, axis=1) + np.sum(a**2, axis=1) + 1),
@@ -274,18 +227,12 @@ def check_gradient_norms(answer: Any) -> None:
                 lambda a, g: np.hypot(bare(g), bare(a)),
                 "the squared norms are added. An outer product multiplies them.",
             ),
-            Mistake(
-                lambda a, g: bare(g) + bare(a),
-                "the norms are added. An outer product multiplies them.",
-            ),
+            Mistake(lambda a, g: bare(g) + bare(a), "the norms are added. An outer product multiplies them."),
             Mistake(
                 lambda a, g: reference(a.T, g.T),
                 "the sums run down the columns, over the examples. Each example has a norm of its own.",
             ),
-            Mistake(
-                lambda a, g: reference(a, g) / len(a),
-                "it is divided by the number of examples.",
-            ),
+            Mistake(lambda a, g: reference(a, g) / len(a), "it is divided by the number of examples."),
             Mistake(
                 lambda a, g: float(np.linalg.norm(g) * np.sqrt(np.sum(a**2) + 1)),
                 "the sums run over the whole batch. Each example has a norm of its own.",
@@ -436,9 +383,8 @@ _NOISE: list[tuple[Callable[..., float], str]] = [
 
 
 def _around(total: Array, deviation: float, *, shape: Callable[[float, float], Law] = laws.normal) -> list[Law]:
-    """Independent noise on each coordinate; coordinates that agree share their law."""
-    known = {center: shape(center, deviation) for center in total.tolist()}
-    return [known[center] for center in total.tolist()]
+    """Independent noise on each coordinate."""
+    return laws.each(total, lambda center: shape(center, deviation))
 
 
 def released(
@@ -489,8 +435,7 @@ def _wrong_laws(law: Callable[..., list[Law]], sizes: list[tuple[Callable[..., f
 
 
 def _batch(rows: int, *, longest: float = 30.0) -> Array:
-    drawn: Array = np.random.default_rng(7).normal(size=(rows, 3)) * np.geomspace(0.1, longest, rows)[:, None]
-    return drawn
+    return np.random.default_rng(7).normal(size=(rows, 3)) * np.geomspace(0.1, longest, rows)[:, None]
 
 
 def _without_noise(
@@ -542,10 +487,7 @@ def check_noisy_mean(answer: Any) -> None:
                 clipped(mean[None], clip_norm)[0],
                 "the mean is clipped and not each example: one example alone decides it.",
             )
-        yield (
-            clipped(batch.sum(axis=0)[None], clip_norm)[0] / expected,
-            "the sum is clipped and not each example.",
-        )
+        yield (clipped(batch.sum(axis=0)[None], clip_norm)[0] / expected, "the sum is clipped and not each example.")
         for wrong, text in _WRONG:
             yield wrong(batch, clip_norm).sum(axis=0) / expected, text
 
@@ -558,14 +500,12 @@ def check_noisy_mean(answer: Any) -> None:
         total = clipped(gradients, clip_norm).sum(axis=0)
         return _around(total / expected_batch, noise * sigma * clip_norm / expected_batch, **shape)
 
-    settings = [
-        {"gradients": gradients, "clip_norm": c, "sigma": sigma, "expected_batch": b}
-        for gradients, c, sigma, b in (
-            (_batch(64), 2.0, 1.5, 256),
-            (np.zeros((0, 3)), 2.0, 1.5, 256),
-            (_batch(3), 0.5, 1.2, 40),
-        )
-    ]
+    settings = checks.settings(
+        "gradients clip_norm sigma expected_batch",
+        (_batch(64), 2.0, 1.5, 256),
+        (np.zeros((0, 3)), 2.0, 1.5, 256),
+        (_batch(3), 0.5, 1.2, 40),
+    )
     sizes = [
         (
             lambda *, scale, expected_batch, **_: scale / expected_batch,
@@ -590,8 +530,7 @@ def check_noisy_sum(answer: Any) -> None:
     right = clipped(batch, clip_norm).sum(axis=0)
 
     def sum_of(rows: Any) -> Array:
-        found: Array = clipped(np.array(rows), clip_norm).sum(axis=0)
-        return found
+        return np.asarray(clipped(np.array(rows), clip_norm).sum(axis=0))
 
     def known(size: int) -> Iterator[tuple[Any, str]]:
         pieces = [batch[s : s + size] for s in range(0, len(batch), size)]
@@ -636,15 +575,13 @@ def check_noisy_sum(answer: Any) -> None:
     powers = [(1.0, "multiplied by"), (-1.0, "divided by"), (-0.5, "divided by the root of")]
     rooted = 0.5, "multiplied by the root of"
     once = "One release gets noise once, on the whole sum."
-    settings = [
-        {"gradients": gradients, "clip_norm": c, "sigma": sigma, "size": size}
-        for gradients, c, sigma, size in (
-            (_batch(40), 3.0, 1.5, 8),
-            (_batch(12), 3.0, 1.5, 12),
-            (_batch(12), 0.5, 4.0, 1),
-            (np.zeros((0, 3)), 3.0, 1.5, 8),
-        )
-    ]
+    settings = checks.settings(
+        "gradients clip_norm sigma size",
+        (_batch(40), 3.0, 1.5, 8),
+        (_batch(12), 3.0, 1.5, 12),
+        (_batch(12), 0.5, 4.0, 1),
+        (np.zeros((0, 3)), 3.0, 1.5, 8),
+    )
     sizes: list[tuple[Callable[..., float], str]] = [
         (
             lambda *, scale, rows, size, **_: scale * math.sqrt(-(-rows // size)),
@@ -671,10 +608,7 @@ def check_printed_epsilon(answer: Any) -> None:
                 epsilon(sigma=sigma * rate, delta=delta),
                 "the learning rate makes the step larger, not the noise: divide σ by it.",
             ),
-            Mistake(
-                epsilon(sigma=sigma / rate**2, delta=delta),
-                "the learning rate is used twice.",
-            ),
+            Mistake(epsilon(sigma=sigma / rate**2, delta=delta), "the learning rate is used twice."),
             Mistake(
                 rate * epsilon(sigma=sigma, delta=delta),
                 "ε does not grow in proportion to the learning rate; the noise multiplier falls in proportion.",
@@ -691,10 +625,7 @@ def check_printed_epsilon(answer: Any) -> None:
                 epsilon(sigma=sigma**2, delta=delta),
                 "σ is a standard deviation: it need not be squared, and the learning rate is missing.",
             ),
-            Mistake(
-                epsilon(sigma=sigma**2 / rate, delta=delta),
-                "σ is a standard deviation: it need not be squared.",
-            ),
+            Mistake(epsilon(sigma=sigma**2 / rate, delta=delta), "σ is a standard deviation: it need not be squared."),
             *(
                 Mistake(
                     factor * epsilon(sigma=sigma, delta=delta),
@@ -737,7 +668,6 @@ def check_divisor(text: Any) -> None:
     checks.argument(
         text,
         name="divisor",
-        minimum_words=25,
         rubric=[
             "The realised size depends on who is in the batch: adding or removing one example changes it, so dividing "
             "by it changes every other term of the mean too.",

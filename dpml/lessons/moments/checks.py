@@ -96,16 +96,14 @@ def check_moments_epsilon(answer: Any) -> None:
         answer,
         name="moments_epsilon",
         reference=reference,
-        inputs=[
-            {"log_moments": values, "steps": steps, "delta": delta}
-            for values, steps, delta in (
-                ([0.5, 2.0, 9.0], 1, math.exp(-2)),
-                ([0.1, 0.3, 0.6, 1.0], 3, 1e-3),
-                (slide, 10_000, DELTA),
-                (slide, 1_000, 1e-6),
-                (_alphas(16, q=0.01, sigma=1.0), 1_000, DELTA),
-            )
-        ],
+        inputs=checks.settings(
+            "log_moments steps delta",
+            ([0.5, 2.0, 9.0], 1, math.exp(-2)),
+            ([0.1, 0.3, 0.6, 1.0], 3, 1e-3),
+            (slide, 10_000, DELTA),
+            (slide, 1_000, 1e-6),
+            (_alphas(16, q=0.01, sigma=1.0), 1_000, DELTA),
+        ),
         mistakes=[
             Mistake(
                 made(lambda a, lam, steps, delta: (steps * a - math.log(delta)) / (lam + 1)),
@@ -204,9 +202,6 @@ def check_stable_log_moment(answer: Any) -> None:
         top = max(logs)
         return top + math.log(math.fsum(math.exp(v - top) for v in logs))
 
-    def cases(triples: Sequence[tuple[int, float, float]]) -> list[Any]:
-        return [{"lam": lam, "q": q, "sigma": sigma} for lam, q, sigma in triples]
-
     def on_paper(lam: int, *, q: float, sigma: float) -> float:
         order = lam + 1
         weights = [math.comb(order, k) * (1 - q) ** (order - k) * q**k for k in range(order + 1)]
@@ -240,7 +235,9 @@ def check_stable_log_moment(answer: Any) -> None:
             answer,
             name=name,
             reference=reference,
-            inputs=cases([(1, 0.01, 4.0), (5, 0.1, 2.0), (32, 0.01, 4.0), (31, 0.01, 0.3), (256, 0.01, 4.0)]),
+            inputs=checks.settings(
+                "lam q sigma", (1, 0.01, 4.0), (5, 0.1, 2.0), (32, 0.01, 4.0), (31, 0.01, 0.3), (256, 0.01, 4.0)
+            ),
             mistakes=wide,
             hint=f"If the result is infinite: {beyond}",
         ),
@@ -248,7 +245,9 @@ def check_stable_log_moment(answer: Any) -> None:
             answer,
             name=f"{name} at tiny q",
             reference=reference,
-            inputs=cases([(1, 1e-6, 4.0), (2, 1e-6, 1.0), (1, 1e-8, 1.0), (8, 1e-7, 2.0), (256, 0.01, 4.0)]),
+            inputs=checks.settings(
+                "lam q sigma", (1, 1e-6, 4.0), (2, 1e-6, 1.0), (1, 1e-8, 1.0), (8, 1e-7, 2.0), (256, 0.01, 4.0)
+            ),
             hint="There E2 is 1 plus less than its rounding error. Subtract 1, the sum of the weights, term by term, "
             "before you add.",
             rel=1e-7,
@@ -361,10 +360,7 @@ def check_factor(answer: Any) -> None:
     checks.properties(
         answer,
         name="factor",
-        cases=[
-            ("(1 - e^-t)_+ <= c e^(lambda t) for every t", holds),
-            ("no smaller c does it", smallest),
-        ],
+        cases=[("(1 - e^-t)_+ <= c e^(lambda t) for every t", holds), ("no smaller c does it", smallest)],
     )
 
 
@@ -441,22 +437,19 @@ def check_private_step(answer: Any) -> None:
         answer,
         name="private_step",
         law=step(),
-        settings=[
-            {"gradients": np.array(gradients), "q": q, "clip": clip, "sigma": sigma}
-            for gradients, q, clip, sigma in (
-                ([90.0, 0.0, 0.0, 0.0, 0.0], 0.1, 20.0, 0.7),
-                ([0.0, 0.0, 0.0, -90.0], 0.3, 20.0, 0.7),
-                ([-90.0, 5.0, 30.0, 2.5], 0.5, 10.0, 0.5),
-                ([60.0] * 12, 0.25, 20.0, 0.8),
-                ([0.5] * 8, 0.5, 2.0, 0.3),
-            )
-        ],
+        settings=checks.settings(
+            "gradients q clip sigma",
+            (np.array([90.0, 0.0, 0.0, 0.0, 0.0]), 0.1, 20.0, 0.7),
+            (np.array([0.0, 0.0, 0.0, -90.0]), 0.3, 20.0, 0.7),
+            (np.array([-90.0, 5.0, 30.0, 2.5]), 0.5, 10.0, 0.5),
+            (np.full(12, 60.0), 0.25, 20.0, 0.8),
+            (np.full(8, 0.5), 0.5, 2.0, 0.3),
+        ),
         runs=4000,
         wrong=[
             Mistake(bare, "the sum is released without noise. Sampling alone hides no one."),
             Mistake(
-                step(clipped=unclipped),
-                "the gradients are not clipped: one record may move the sum by any amount.",
+                step(clipped=unclipped), "the gradients are not clipped: one record may move the sum by any amount."
             ),
             Mistake(
                 step(clipped=lambda gradients, low, high: high * np.sign(gradients)),
@@ -518,7 +511,6 @@ def check_why(answer: Any) -> None:
     checks.argument(
         answer,
         name="why",
-        minimum_words=25,
         rubric=[
             "The loss of the whole sequence is the sum of the losses of the steps, each given the outputs before it; "
             "so e^(lambda L) is a product.",

@@ -29,10 +29,7 @@ def check_upset(answer: Any) -> None:
         answer,
         name="upset",
         reference=reference,
-        inputs=[
-            {"gap": gap, "scale": scale}
-            for gap, scale in ((0, 1.0), (2, 1.0), (20, 20.0), (100, 1.0), (3, 10.0), (1, 0.5))
-        ],
+        inputs=checks.settings("gap scale", (0, 1.0), (2, 1.0), (20, 20.0), (100, 1.0), (3, 10.0), (1, 0.5)),
         abs=0.0,
         mistakes=[
             Mistake(
@@ -172,10 +169,10 @@ def check_release_label(answer: Any) -> None:
     """A noisy argmax that is epsilon-DP when one vote moves, with no more noise than needed."""
 
     def vote(counts: Any, *, epsilon: float, noise: float = 1.0) -> Law:
-        return _labels(voting.argmax_probabilities(counts, scale=2 * noise / epsilon))
+        return laws.labels(voting.argmax_probabilities(counts, scale=2 * noise / epsilon))
 
     def exponential(counts: Any, *, epsilon: float, noise: float = 1.0) -> Law:
-        return _labels(mechanisms.exponential_probabilities(counts, epsilon=epsilon / noise))
+        return laws.labels(mechanisms.exponential_probabilities(counts, epsilon=epsilon / noise))
 
     def on_the_leader(counts: Any, *, epsilon: float, noise: float = 1.0) -> Law:
         second, leader = np.argsort(counts, kind="stable")[-2:]
@@ -212,15 +209,11 @@ def check_release_label(answer: Any) -> None:
             ),
             Mistake(on_the_leader, "only the leading count gets noise. Who leads is what must be hidden."),
             Mistake(
-                lambda counts, **_: _labels(np.full(len(counts), 1 / len(counts))),
+                lambda counts, **_: laws.labels(np.full(len(counts), 1 / len(counts))),
                 "the label is drawn without a look at the votes.",
             ),
         ],
     )
-
-
-def _labels(probabilities: Any) -> Law:
-    return laws.discrete(dict(enumerate(np.asarray(probabilities).tolist())))
 
 
 def check_confident_label(answer: Any) -> None:
@@ -272,8 +265,7 @@ def check_confident_label(answer: Any) -> None:
                 "the winner is released without noise once the test is passed. A large count is no clear winner.",
             ),
             Mistake(
-                with_scales(1.0, 2.0),
-                "the test and the vote each spend all of epsilon. Together they cost the sum.",
+                with_scales(1.0, 2.0), "the test and the vote each spend all of epsilon. Together they cost the sum."
             ),
             Mistake(with_scales(1.0, 4.0), "the test spends all of epsilon, and the vote half of it on top."),
             Mistake(with_scales(2.0, 2.0), "the vote spends all of epsilon, and the test half of it on top."),
@@ -356,19 +348,17 @@ def check_moment(answer: Any) -> None:
         answer,
         name="moment",
         reference=reference,
-        inputs=[
-            {"q": q, "lam": lam, "scale": scale}
-            for q, lam, scale in (
-                (1e-4, 8, 20.0),
-                (0.01, 2, 20.0),
-                (0.2, 8, 1.0),
-                (0.4, 4, 10.0),
-                (0.46, 8, 20.0),
-                (0.1, 100, 5.0),
-                (0.48, 1, 20.0),
-                (0.3, 0.1, 2.0),
-            )
-        ],
+        inputs=checks.settings(
+            "q lam scale",
+            (1e-4, 8, 20.0),
+            (0.01, 2, 20.0),
+            (0.2, 8, 1.0),
+            (0.4, 4, 10.0),
+            (0.46, 8, 20.0),
+            (0.1, 100, 5.0),
+            (0.48, 1, 20.0),
+            (0.3, 0.1, 2.0),
+        ),
         rel=1e-7,
         mistakes=[
             Mistake(
@@ -422,7 +412,6 @@ def check_why_private(answer: Any) -> None:
     checks.argument(
         answer,
         name="why_private",
-        minimum_words=25,
         rubric=[
             "It is a function of the gaps between the counts, that is, of the private votes, and it has no noise.",
             "On a neighbouring dataset a vote has moved, the gaps are others, and so is the number.",

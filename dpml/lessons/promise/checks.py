@@ -110,7 +110,7 @@ def check_mean_noise(answer: Any) -> None:
         answer,
         name="mean_noise",
         reference=lambda *, n, epsilon: mechanisms.laplace_scale(epsilon=epsilon) / n,
-        inputs=[{"n": n, "epsilon": e} for n, e in ((2, 0.5), (10, 1.0), (100, 0.1), (1000, 3.0))],
+        inputs=checks.settings("n epsilon", (2, 0.5), (10, 1.0), (100, 0.1), (1000, 3.0)),
         mistakes=[
             Mistake(lambda *, n, epsilon: 1 / epsilon, "this is the noise for the sum; a mean moves less."),
             Mistake(lambda *, n, epsilon: n / epsilon, "the noise grows with n; a mean of more moves less."),
@@ -307,8 +307,7 @@ def check_randomized_response(answer: Any) -> None:
 def check_estimate_share(answer: Any) -> None:
     """The unbiased estimate of the share of ones from the answers of randomized response."""
 
-    def reference(answers: Any, *, epsilon: float) -> float:
-        return mechanisms.randomized_response_estimate(answers, epsilon=epsilon)
+    reference = mechanisms.randomized_response_estimate
 
     def inputs(rng: np.random.Generator) -> list[dict[str, Any]]:
         few: list[tuple[Any, float]] = [([0, 0, 0], 1.0), ([1, 1, 0, 1], 2.0), ([1, 1], 0.5)]
@@ -509,7 +508,6 @@ def check_post_processing(answer: Any) -> None:
     checks.argument(
         answer,
         name="argument",
-        minimum_words=25,
         rubric=[
             "h(M(D)) lies in S exactly when M(D) lies in T, the set of outputs that h sends into S.",
             "T is the same set for both neighbours, because h does not see the data.",

@@ -5,6 +5,7 @@ Neighbours: add/remove.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable
@@ -42,9 +43,13 @@ def check_barrier(answer: Any) -> None:
 def check_laplace_rdp(answer: Any) -> None:
     """The Rényi divergence of Laplace noise."""
 
-    def moment(order: float, *, scale: float) -> float:
+    def moment(order: float, scale: float) -> float:
         first = order / (2 * order - 1) * math.exp((order - 1) / scale)
         return first + (order - 1) / (2 * order - 1) * math.exp(-order / scale)
+
+    def of(form: Callable[[float, float, float], float]) -> Callable[..., float]:
+        """From order a, scale b and moment m."""
+        return lambda order, *, scale: form(order, scale, moment(order, scale))
 
     checks.function(
         answer,
@@ -52,31 +57,17 @@ def check_laplace_rdp(answer: Any) -> None:
         reference=lambda order, *, scale: float(rdp.laplace(order, scale=scale)),
         inputs=[{"order": a, "scale": b} for a in (1.5, 2.0, 5.0, 20.0) for b in (0.5, 1.0, 5.0)],
         mistakes=[
+            Mistake(of(lambda a, b, m: math.log(m)), "this is the log-moment. Divide by order - 1."),
+            Mistake(of(lambda a, b, m: math.log(m) / a), "this divides by the order. The factor is order - 1."),
+            Mistake(of(lambda a, b, m: 1 / b), "this is the epsilon of delta = 0, the limit of large orders."),
+            Mistake(of(lambda a, b, m: m), "this is the moment. Take its logarithm and divide by order - 1."),
+            Mistake(of(lambda a, b, m: math.log(m) * (a - 1)), "the logarithm is multiplied by order - 1. Divide."),
             Mistake(
-                lambda order, *, scale: math.log(moment(order, scale=scale)),
-                "this is the log-moment. Divide by order - 1.",
-            ),
-            Mistake(
-                lambda order, *, scale: math.log(moment(order, scale=scale)) / order,
-                "this divides by the order. The factor is order - 1.",
-            ),
-            Mistake(
-                lambda order, *, scale: 1.0 / scale, "this is the epsilon of delta = 0, the limit of large orders."
-            ),
-            Mistake(
-                lambda order, *, scale: moment(order, scale=scale),
-                "this is the moment. Take its logarithm and divide by order - 1.",
-            ),
-            Mistake(
-                lambda order, *, scale: math.log(moment(order, scale=scale)) * (order - 1),
-                "the logarithm is multiplied by order - 1. Divide.",
-            ),
-            Mistake(
-                lambda order, *, scale: math.log(moment(order, scale=1 / scale)) / (order - 1),
+                of(lambda a, b, m: math.log(moment(a, 1 / b)) / (a - 1)),
                 "the exponents are multiplied by the scale. A larger scale hides more.",
             ),
             Mistake(
-                lambda order, *, scale: math.log(order / (2 * order - 1)) / (order - 1) + 1 / scale,
+                of(lambda a, b, m: math.log(a / (2 * a - 1)) / (a - 1) + 1 / b),
                 "the second of the two terms of the moment is missing.",
             ),
         ],
@@ -153,8 +144,7 @@ def check_ptr_rdp(answer: Any) -> None:
                 "a close pair has the noise sigma, in units of its move. That of sigma tau is for trouble.",
             ),
             Mistake(
-                lambda order, **given: (order - 1) * right(order, **given),
-                "this is a log-moment. Divide by order - 1.",
+                lambda order, **given: (order - 1) * right(order, **given), "this is a log-moment. Divide by order - 1."
             ),
             Mistake(
                 larger(lambda order, **given: (order - 1) * case_1(order, **given), case_2),
@@ -276,58 +266,58 @@ def check_first_false_order(answer: Any) -> None:
 
 
 @cache
-def _run(kind: str, steps: int = 3500) -> float:
+def _spent(steps: int, by: Callable[..., Any]) -> float:
+    """Epsilon of so many steps of the MNIST setting, by a function that takes some of its parameters."""
     run = {**MNIST, "steps": steps, "delta": DELTA}
-    case_2 = {name: value for name, value in run.items() if name != "tau"}
-    if kind == "moved":
-        return renyi.epsilon_by_rdp_branch_in_delta(**case_2).epsilon  # type: ignore[arg-type]
-    if kind in ("classic", "undivided", "unmoved"):
-        orders = np.arange(2.0, 41.0)
-        given = {name: value for name, value in MNIST.items() if name != "q"}
-        rdp_run = steps * np.asarray(renyi.exact_cases(orders, q=MNIST["q"], **given).case_2)
-        left = DELTA - steps * MNIST["q"] * MNIST["delta0"]
-        if kind == "undivided":
-            return float(np.min(rdp.conversion_improved(orders, rdp=rdp_run * (orders - 1), delta=left)))
-        if kind == "unmoved":
-            return float(np.min(rdp.conversion_improved(orders, rdp=rdp_run, delta=DELTA)))
-        return float(np.min(rdp.conversion_classic(orders, rdp=rdp_run, delta=left)))
-    if kind == "gaussian":
-        return rdp.epsilon(q=MNIST["q"], sigma=MNIST["sigma"], steps=steps, delta=DELTA).epsilon
-    if kind == "renyi":
-        return renyi.epsilon_by_rdp(**run).epsilon  # type: ignore[arg-type]
-    if kind == "matched":
-        return privacy.matching_gaussian_sigma(**run)  # type: ignore[arg-type]
-    return privacy.epsilon(**run).epsilon  # type: ignore[arg-type]
+    return float(by(**{name: run[name] for name in inspect.signature(by).parameters if name in run}).epsilon)
+
+
+@cache
+def _matched() -> float:
+    return privacy.matching_gaussian_sigma(**MNIST, steps=3500, delta=DELTA)
+
+
+@cache
+def _close_pair() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Orders, and the divergences of the close pair after 3000 steps."""
+    orders = np.arange(2.0, 41.0)
+    return orders, 3000 * np.asarray(renyi.exact_cases(orders, **MNIST).case_2)
 
 
 def check_epsilon_moved(answer: Any) -> None:
     """Epsilon of 3000 steps by the Rényi curve of the close pair, the rare branch paid in delta; any orders."""
+    orders, curve = _close_pair()
+    left = DELTA - 3000 * MNIST["q"] * MNIST["delta0"]
+    improved = rdp.conversion_improved
     checks.number(
         answer,
         name="epsilon_moved",
-        expected=_run("moved", 3000),
+        expected=_spent(3000, renyi.epsilon_by_rdp_branch_in_delta),
         rel=3e-4,  # all of delta, with nothing moved, gives 0.08 % less
         mistakes=[
-            Mistake(_run("unmoved", 3000), "this converts at all of delta. The rare branch has a part of it."),
             Mistake(
-                _run("classic", 3000),
+                np.min(improved(orders, rdp=curve, delta=DELTA)),
+                "this converts at all of delta. The rare branch has a part of it.",
+            ),
+            Mistake(
+                np.min(rdp.conversion_classic(orders, rdp=curve, delta=left)),
                 "this is what the older conversion, rdp + log(1/delta)/(order - 1), gives. Use the improved one.",
             ),
             Mistake(
-                lambda a: abs(a - _run("renyi", 3000)) < 0.045,
+                lambda a: abs(a - _spent(3000, renyi.epsilon_by_rdp)) < 0.045,
                 "this is the curve of both pairs. The rare branch should be in delta, and not in the moments.",
-                example=_run("renyi", 3000),
+                example=_spent(3000, renyi.epsilon_by_rdp),
             ),
             Mistake(
-                _run("gaussian", 3000),
+                _spent(3000, rdp.epsilon),
                 "this is the Gaussian noise alone. A close pair has the Laplace noise of the margin, too.",
             ),
             Mistake(
-                _run("undivided", 3000),
+                np.min(improved(orders, rdp=curve * (orders - 1), delta=left)),
                 "these are log-moments. Divide each by order - 1 before the conversion.",
             ),
             Mistake(
-                _run("exact", 3000),
+                _spent(3000, privacy.epsilon),
                 "this is the loss distribution's epsilon. A bound by Rényi divergences is asked here.",
             ),
         ],
@@ -342,10 +332,11 @@ def check_matched_sigma(answer: Any) -> None:
     def spent(sigma: float) -> float:
         return pld.epsilon(q=MNIST["q"], sigma=sigma, steps=3500, delta=DELTA).epsilon
 
+    bounds = renyi.epsilon_by_rdp_branch_in_delta, renyi.epsilon_by_rdp
     checks.number(
         answer,
         name="matched_sigma",
-        expected=_run("matched"),
+        expected=_matched(),
         rel=0.0,
         abs=0.002,
         mistakes=[
@@ -358,7 +349,7 @@ def check_matched_sigma(answer: Any) -> None:
                 example=0.925,
             ),
             Mistake(
-                _run("exact"),
+                _spent(3500, privacy.epsilon),
                 "this is the epsilon that both shall have. The noise multiplier is asked.",
             ),
             Mistake(
@@ -367,7 +358,7 @@ def check_matched_sigma(answer: Any) -> None:
                 example=0.7246,
             ),
             Mistake(
-                lambda a: any(math.isclose(spent(a), _run(kind), rel_tol=0.01) for kind in ("moved", "renyi")),
+                lambda a: any(math.isclose(spent(a), _spent(3500, bound), rel_tol=0.01) for bound in bounds),
                 "this matches a bound by Rényi divergences. privacy.epsilon is sharper.",
                 example=0.7634,
             ),
@@ -381,7 +372,6 @@ def check_why_one(answer: Any) -> None:
     checks.argument(
         answer,
         name="why_one",
-        minimum_words=25,
         rubric=[
             "Take the sensitive dataset nearest to S': it is as many changes away as the margin of S' says.",
             "From S one change leads to S', and then those changes lead on to it: the margin of S is at most that of "

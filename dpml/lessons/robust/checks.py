@@ -115,8 +115,7 @@ def check_step_weights(answer: Any) -> None:
     """The weight of each gradient in one step of TSGD with propose-test-release."""
 
     def clip(norms: Array, bound: float) -> Array:
-        weights: Array = bound / np.maximum(norms, bound)
-        return weights
+        return np.asarray(bound / np.maximum(norms, bound))
 
     def reference(norms: Array, *, ids: Any, trim: int, bound: float, passed: bool) -> Array:
         stays = trimmed_sum.kept(norms, trim=trim, ids=ids) if passed else np.ones(len(norms), dtype=bool)
@@ -214,10 +213,9 @@ def check_noisy_total(answer: Any) -> None:
         """The right sum with noise of this standard deviation or scale."""
 
         def law(vectors: Array, *, ids: Any, trim: int, bound: float, sigma: float, noise: float = 1.0) -> list[Law]:
-            total = trimmed_sum.clipped_trimmed_sum(vectors, ids=ids, trim=trim, bound=bound).tolist()
+            total = trimmed_sum.clipped_trimmed_sum(vectors, ids=ids, trim=trim, bound=bound)
             size = noise * deviation(scale=sigma * bound, bound=bound, trim=trim, rows=len(vectors))
-            known = {center: shape(center, size) if size else laws.certain(center) for center in total}
-            return [known[center] for center in total]
+            return laws.each(total, lambda center: shape(center, size) if size else laws.certain(center))
 
         return law
 
@@ -240,8 +238,7 @@ def check_noisy_total(answer: Any) -> None:
             "the noise is sigma. One record moves the sum by the bound, and sigma counts in units of that.",
         ),
         Mistake(
-            law_of(lambda *, scale, **_: scale**2),
-            "sigma times bound is a standard deviation: it need not be squared.",
+            law_of(lambda *, scale, **_: scale**2), "sigma times bound is a standard deviation: it need not be squared."
         ),
         Mistake(law_of(lambda *, scale, **_: math.sqrt(scale)), "sigma times bound is not its variance."),
         Mistake(
@@ -460,14 +457,10 @@ def check_attack(answer: Any) -> None:
         if changed(value) > 2000:
             return f"{changed(value):,} labels are changed, more than 2,000."
         lost = points(value)
-        return (
-            None
-            if lost >= 10.0
-            else (
-                f"DP-SGD loses {lost:.1f} points on it, which the claim allows. Concentrate the changes on few "
-                "classes, each renamed as a whole."
-            )
-        )
+        if lost >= 10.0:
+            return None
+        allowed = f"DP-SGD loses {lost:.1f} points on it, which the claim allows."
+        return f"{allowed} Concentrate the changes on few classes, each renamed as a whole."
 
     checks.counterexample(
         answer,
@@ -490,7 +483,6 @@ def check_share(answer: Any) -> None:
     checks.argument(
         answer,
         name="share",
-        minimum_words=25,
         rubric=[
             "One record changes the size of the batch, and with it F, by one.",
             "Then one gradient of length R enters or leaves because of F, and another because of the record: 2 R.",

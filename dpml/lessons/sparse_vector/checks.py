@@ -6,7 +6,7 @@ Queries have sensitivity 1 under the neighbouring relation of the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,31 +28,30 @@ def _above(value: float, *, threshold: float, threshold_scale: float, query_scal
 def check_probability_above(answer: Any) -> None:
     """The probability that one noisy query is above the noisy threshold."""
 
-    def reference(*, value: float, threshold: float, epsilon: float) -> float:
-        return _above(value, threshold=threshold, threshold_scale=2 / epsilon, query_scale=4 / epsilon)
-
-    def with_scales(b1: float, b2: float) -> Any:
+    def with_scales(b1: float, b2: float) -> Callable[..., float]:
         def wrong(*, value: float, threshold: float, epsilon: float) -> float:
             return _above(value, threshold=threshold, threshold_scale=b1 / epsilon, query_scale=b2 / epsilon)
 
         return wrong
 
-    def inverted(*, value: float, threshold: float, epsilon: float) -> float:
-        return _above(value, threshold=threshold, threshold_scale=2 * epsilon, query_scale=4 * epsilon)
+    reference = with_scales(2.0, 4.0)
 
-    triples = [
-        (0.0, 0.0, 1.0),
-        (3.0, 10.0, 0.5),
-        (12.0, 10.0, 2.0),
-        (73.0, 50.0, 1.0),
-        (-5.0, 5.0, 1.0),
-        (1.0, 0.5, 0.1),
-    ]
+    def inverted(*, value: float, threshold: float, epsilon: float) -> float:
+        return reference(value=value, threshold=threshold, epsilon=1 / epsilon)
+
     checks.function(
         answer,
         name="probability_above",
         reference=reference,
-        inputs=[{"value": v, "threshold": t, "epsilon": e} for v, t, e in triples],
+        inputs=checks.settings(
+            "value threshold epsilon",
+            (0.0, 0.0, 1.0),
+            (3.0, 10.0, 0.5),
+            (12.0, 10.0, 2.0),
+            (73.0, 50.0, 1.0),
+            (-5.0, 5.0, 1.0),
+            (1.0, 0.5, 0.1),
+        ),
         rel=1e-5,
         abs=1e-8,
         mistakes=[
@@ -149,25 +148,20 @@ def check_affordable_failures(answer: Any) -> None:
             best += 1
         return best
 
-    def reference(distance: int, *, epsilon: float, delta: float, queries: int, beta: float) -> int:
-        return largest(distance, epsilon=epsilon, delta=delta, queries=queries, beta=beta)
-
-    def given(distance: int, epsilon: float, delta: float, queries: int) -> dict[str, Any]:
-        return {"distance": distance, "epsilon": epsilon, "delta": delta, "queries": queries, "beta": 0.01}
-
     checks.function(
         answer,
         name="affordable_failures",
-        reference=reference,
-        inputs=[
-            given(120, 2.0, 1e-5, 400),
-            given(500, 1.0, 1e-5, 1000),
-            given(2000, 1.0, 1e-6, 1000),
-            given(20, 1.0, 1e-5, 100),
-            given(1000, 2.0, 1e-5, 5),
-            given(900, 2.0, 1e-5, 100),
-            given(1500, 2.0, 1e-5, 200),
-        ],
+        reference=largest,
+        inputs=checks.settings(
+            "distance epsilon delta queries beta",
+            (120, 2.0, 1e-5, 400, 0.01),
+            (500, 1.0, 1e-5, 1000, 0.01),
+            (2000, 1.0, 1e-6, 1000, 0.01),
+            (20, 1.0, 1e-5, 100, 0.01),
+            (1000, 2.0, 1e-5, 5, 0.01),
+            (900, 2.0, 1e-5, 100, 0.01),
+            (1500, 2.0, 1e-5, 200, 0.01),
+        ),
         mistakes=[
             Mistake(
                 lambda distance, **s: largest(distance, classic=True, **s),
@@ -194,8 +188,7 @@ def check_affordable_failures(answer: Any) -> None:
                 "where not even one failure is affordable the answer is 0.",
             ),
             Mistake(
-                lambda distance, **s: largest(distance, cap=1000, **s),
-                "more failures than queries cannot happen.",
+                lambda distance, **s: largest(distance, cap=1000, **s), "more failures than queries cannot happen."
             ),
         ],
         hint="Put your number, and the next one, into m_svec_noise and enough_distance.",
@@ -362,19 +355,17 @@ def check_first_above(answer: Any) -> None:
 
         return law
 
-    def given(stream: list[float], threshold: float, epsilon: float) -> dict[str, Any]:
-        return {"stream": np.array(stream), "threshold": threshold, "epsilon": epsilon}
-
     checks.law(
         answer,
         name="first_above",
         law=law_of(2.0, 4.0),
-        settings=[
-            given([0.0, 0.0, 0.0, 0.0, 0.0], 0.0, 1.1),
-            given([1.0, 1.0, 1.0, 1.0, -1.0], 0.0, 1.1),
-            given([3.45, 0.45, 6.45], 5.0, 2.0),
-            given([-4.0, 5.0, 1.0, 12.0], 3.0, 0.6),
-        ],
+        settings=checks.settings(
+            "stream threshold epsilon",
+            (np.zeros(5), 0.0, 1.1),
+            (np.array([1.0, 1.0, 1.0, 1.0, -1.0]), 0.0, 1.1),
+            (np.array([3.45, 0.45, 6.45]), 5.0, 2.0),
+            (np.array([-4.0, 5.0, 1.0, 12.0]), 3.0, 0.6),
+        ),
         neighbours=[(0, 1)],
         runs=8000,
         wrong=[
@@ -384,20 +375,14 @@ def check_first_above(answer: Any) -> None:
                 ),
                 "there is no noise at all, or always the same: the exact first query above is released.",
             ),
-            Mistake(
-                law_of(0.0, 4.0),
-                "the threshold has no noise. Then every query below costs, not only the last.",
-            ),
+            Mistake(law_of(0.0, 4.0), "the threshold has no noise. Then every query below costs, not only the last."),
             Mistake(
                 law_of(2.0, 4.0, fresh=True),
                 "the threshold gets new noise for every query. It must be drawn once, or it hides nothing together.",
             ),
             Mistake(law_of(2.0, 2.0), "the queries have Lap(2/epsilon): the query above must hide a shift of 2."),
             Mistake(law_of(4.0, 2.0), "the two scales are exchanged."),
-            Mistake(
-                law_of(4.0, 4.0),
-                "the threshold has Lap(4/epsilon) too: private, but with more noise than asked.",
-            ),
+            Mistake(law_of(4.0, 4.0), "the threshold has Lap(4/epsilon) too: private, but with more noise than asked."),
             Mistake(law_of(2.0, 4.0, at_zero=True), "the threshold is taken as 0, whatever threshold is given."),
             Mistake(
                 lambda stream, *, epsilon, **rest: law_of(2.0, 4.0)(stream, epsilon=1 / epsilon, **rest),

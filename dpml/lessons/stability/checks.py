@@ -180,23 +180,21 @@ def check_stable_release(answer: Any) -> None:
         return law
 
     def noisy_vote(counts: Any, *, epsilon: float, delta: float, noise: float = 1.0) -> Law:
-        return laws.discrete(dict(enumerate(voting.argmax_probabilities(counts, scale=noise / epsilon).tolist())))
+        return laws.labels(voting.argmax_probabilities(counts, scale=noise / epsilon))
 
     checks.law(
         answer,
         name="stable_release",
         law=stab(),
-        settings=[
-            {"counts": np.array(counts), "epsilon": epsilon, "delta": delta}
-            for counts, epsilon, delta in (
-                ((5, 4, 0), 1.6, 0.05),
-                ((4, 5, 0), 1.6, 0.05),
-                ((4, 6, 0), 1.6, 0.05),  # the second may win a tie
-                ((6, 3, 0), 1.6, 0.05),
-                ((3, 3, 12, 2), 0.7, 0.1),
-                ((20, 9, 1), 0.7, 0.1),
-            )
-        ],
+        settings=checks.settings(
+            "counts epsilon delta",
+            (np.array([5, 4, 0]), 1.6, 0.05),
+            (np.array([4, 5, 0]), 1.6, 0.05),
+            (np.array([4, 6, 0]), 1.6, 0.05),  # the second may win a tie
+            (np.array([6, 3, 0]), 1.6, 0.05),
+            (np.array([3, 3, 12, 2]), 0.7, 0.1),
+            (np.array([20, 9, 1]), 0.7, 0.1),
+        ),
         neighbours=[(0, 1)],
         runs=8000,
         wrong=[
@@ -334,16 +332,17 @@ def check_scaled(answer: Any) -> None:
 
         return scaled
 
-    cases = [
-        {"counts": (90, 10), "most_used": 20, "q": 0.1, "n_models": 100},
-        {"counts": (90, 10), "most_used": 21, "q": 0.1, "n_models": 100},
-        {"counts": (10, 90), "most_used": 8, "q": 0.1, "n_models": 100},
-        {"counts": (50, 50), "most_used": 8, "q": 0.1, "n_models": 100},
-        {"counts": (5, 70, 25), "most_used": 12, "q": 0.1, "n_models": 100},
-        {"counts": (0, 0, 1000), "most_used": 60, "q": 0.05, "n_models": 1000},
-        {"counts": (100, 650, 250), "most_used": 99, "q": 0.05, "n_models": 1000},
-        {"counts": (100, 650, 250), "most_used": 101, "q": 0.05, "n_models": 1000},
-    ]
+    cases = checks.settings(
+        "counts most_used q n_models",
+        ((90, 10), 20, 0.1, 100),
+        ((90, 10), 21, 0.1, 100),
+        ((10, 90), 8, 0.1, 100),
+        ((50, 50), 8, 0.1, 100),
+        ((5, 70, 25), 12, 0.1, 100),
+        ((0, 0, 1000), 60, 0.05, 1000),
+        ((100, 650, 250), 99, 0.05, 1000),
+        ((100, 650, 250), 101, 0.05, 1000),
+    )
     checks.function(
         answer,
         name="scaled",
@@ -355,10 +354,7 @@ def check_scaled(answer: Any) -> None:
                 "two things are missing: a record in more than 2 q n_T parts must lead to a failure, and each moved "
                 "vote changes the lead by two.",
             ),
-            Mistake(
-                made(2.0),
-                "one record moves up to 2 q n_T votes, and each moved vote changes the lead by two.",
-            ),
+            Mistake(made(2.0), "one record moves up to 2 q n_T votes, and each moved vote changes the lead by two."),
             Mistake(
                 made(4.0, less=0.0),
                 "1 must be subtracted: where the winner changes the lead may still be 4 q n_T, and there the result "
@@ -393,10 +389,7 @@ def check_samp_claims(answer: Any) -> None:
             ),
             "f": (True, "the proof uses only that no record is in more than 2 q n_T parts; the count serves utility."),
             "g": (False, "the votes differ between neighbours, and they are released without any noise."),
-            "h": (
-                False,
-                "in PATE a record is in one part and moves one vote; here it may move 2 q n_T.",
-            ),
+            "h": (False, "in PATE a record is in one part and moves one vote; here it may move 2 q n_T."),
         },
     )
 
@@ -406,7 +399,6 @@ def check_coins(answer: Any) -> None:
     checks.argument(
         answer,
         name="coins",
-        minimum_words=25,
         rubric=[
             "Which parts a record is in is decided by coins that do not depend on the data.",
             "Use the same coins for D and D': the bad event then happens for both or for neither.",
