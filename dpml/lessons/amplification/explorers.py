@@ -55,11 +55,9 @@ def amplification_ladder() -> Explorer:
         useless = np.concatenate([[useful], grid[grid > useful]])
         return Frame(
             title=title,
-            readout=(
-                f"ε = {epsilon:g}, q = {q:g}: loose bound {printed:.4g}, log form "
-                f"{lecture_log_form(epsilon=epsilon, q=q):.4g}, tight {here:.4g}, "
-                f"randomized response (exact) {exact(epsilon=epsilon, q=q):.4g}"
-            ),
+            readout=f"ε = {epsilon:g}, q = {q:g}: loose bound {printed:.4g}, log form "
+            f"{lecture_log_form(epsilon=epsilon, q=q):.4g}, tight {here:.4g}, "
+            f"randomized response (exact) {exact(epsilon=epsilon, q=q):.4g}",
             # The keys stand in the corner that no curve enters.
             marks=[
                 Area(useless, np.ones(len(useless)), np.full(len(useless), 10.0), "source"),
@@ -136,10 +134,8 @@ def two_worst_cases() -> Explorer:
         ]
         return Frame(
             title=title,
-            readout=(
-                f"q = {q:g}, B = 1, A = {power(log_a)}, A′ = {power(log_a_prime)}: log p/p′ = {here:.4f}; tight bound "
-                f"{tight:.4f}, that of the quick proof {corner:.4f}"
-            ),
+            readout=f"q = {q:g}, B = 1, A = {power(log_a)}, A′ = {power(log_a_prime)}: log p/p′ = {here:.4f}; tight "
+            f"bound {tight:.4f}, that of the quick proof {corner:.4f}",
             marks=[
                 Area(axis, highest, np.full(len(axis), 1.7), "source", Text("forbidden by ε-DP", 1.08, 1.4)),
                 Area(axis, np.full(len(axis), -1.4), lowest, "source"),

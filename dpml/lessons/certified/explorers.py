@@ -65,50 +65,28 @@ def radius_of_votes() -> Explorer:
         unit, norm = ("σ", "ℓ₂") if noise == "gaussian" else ("b", "ℓ₁")
         votes = f"{round(share * draws):,} of {draws:,} votes"
         found = f"{names[noise]} certifies {here[0]:.2f} {unit}, PixelDP {here[1]:.2f} {unit}"
+        below = max(0.1, float(np.interp(0.9, shares, dp)) - 0.6)  # the curve of PixelDP, where its name stands
         return Frame(
             title=f"{votes}: {found if here[0] else 'no label has a proven majority, so abstain'}.",
             readout=f"With 99.9 % confidence the label has probability at least {limit(share, draws):.4f}. "
             f"Radii in {norm}, in units of {unit}.",
             marks=[
                 Line(shares, sharp, "guarantee", Text(names[noise], 0.97, sharp[-1] + 0.15, anchor="end")),
-                Line(
-                    shares,
-                    dp,
-                    "muted",
-                    Text("PixelDP", 0.9, max(0.1, float(np.interp(0.9, shares, dp)) - 0.6), anchor="start"),
-                ),
+                Line(shares, dp, "muted", Text("PixelDP", 0.9, below, anchor="start")),
                 Rule("muted", x=share),
                 Points([share, share], here, "measured"),
             ],
         )
 
+    asked = [0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0]
+    noises = {"gaussian": "Gaussian", "laplace": "Laplace"}
     return Explorer(
         "certified-radius-of-votes",
         draw,
         [
-            Range(
-                "share",
-                "share of the votes",
-                [0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0],
-                0.8,
-                "How many of the noisy copies get the label.",
-            ),
-            Range(
-                "draws",
-                "n",
-                [20, 100, 300, 1000, 3000, 10_000],
-                1000,
-                "How many noisy copies vote.",
-                "{:,}",
-                "log",
-            ),
-            Switch(
-                "noise",
-                "noise",
-                {"gaussian": "Gaussian", "laplace": "Laplace"},
-                "gaussian",
-                "Gaussian noise certifies in ℓ₂, Laplace noise in ℓ₁.",
-            ),
+            Range("share", "share of the votes", asked, 0.8, "How many of the noisy copies get the label."),
+            Range("draws", "n", [20, 100, 300, 1000, 3000, 10_000], 1000, "How many noisy copies vote.", "{:,}", "log"),
+            Switch("noise", "noise", noises, "gaussian", "Gaussian noise certifies in ℓ₂, Laplace noise in ℓ₁."),
         ],
         x=Axis("share of the votes for the label", 0.5, 1.005),
         y=Axis("certified radius, in units of the noise", 0.0, 7.0),
@@ -201,21 +179,14 @@ def claimed_epsilon() -> Explorer:
             ],
         )
 
+    units, names = [4, 8, 16, 32, 64, 128, 256, 512], {key: name for key, (name, _) in images.items()}
     return Explorer(
         "certified-claimed-epsilon",
         draw,
         [
             Range("m", "m", [10, 30, 100, 350, 1000, 2500, 10_000], 100, "How many images a batch has.", "{:,}", "log"),
-            Range(
-                "beta", "β", [4, 8, 16, 32, 64, 128, 256, 512], 32, "How many units the hidden layer has.", scale="log"
-            ),
-            Switch(
-                "case",
-                "images",
-                {key: name for key, (name, _) in images.items()},
-                "digits",
-                "How many pixels d an image has: 64, 784 or 3,072 numbers.",
-            ),
+            Range("beta", "β", units, 32, "How many units the hidden layer has.", scale="log"),
+            Switch("case", "images", names, "digits", "How many pixels d an image has: 64, 784 or 3,072 numbers."),
         ],
         x=Axis("m, images in a batch", 10, 10_000, "log"),
         y=Axis("ε", 1e-6, 1e3, "log"),
@@ -245,6 +216,11 @@ def _picture(image: Array, left: float) -> list[Area]:
 def _frame(left: float, name: str) -> Line:
     x = np.array([0.0, 8.0, 8.0, 0.0, 0.0]) + left
     return Line(x, [0.0, 0.0, 8.0, 8.0, 0.0], "muted", Text(name, left + 4.0, 8.5, anchor="middle"))
+
+
+def _epsilon_1(values: list[float], start: float) -> Range:
+    meaning = "The paper's budget for the images: smaller means more noise."
+    return Range("epsilon_1", "ε₁", values, start, meaning, "{:g}", "log")
 
 
 def _size(error: float) -> str:
@@ -279,6 +255,8 @@ def reconstruction_of_a_batch() -> Explorer:
         released, found, error = run(epsilon_1, way)
         scale = budget.input_scale(**settings, epsilon_1=epsilon_1)
         sound = budget.sound_epsilon(m=BATCH, epsilon_1=epsilon_1, beta=BETA)
+        scales = [budget.input_scale(**settings, epsilon_1=e) for e in budgets]
+        fresh, shared = ([run(e, kind)[2] for e in budgets] for kind in ("fresh", "none"))
         kept = "no ε holds" if way != "fresh" else f"this noise has ε = {sound:.3g}"
         return Frame(
             title=f"Noise of scale {scale:.3g} on each pixel, and the attacker errs by {_size(error)} on average: "
@@ -293,60 +271,27 @@ def reconstruction_of_a_batch() -> Explorer:
                 *_picture(found, 18.0),
             ],
             beside=[
-                Line(
-                    budgets,
-                    [budget.input_scale(**settings, epsilon_1=e) for e in budgets],
-                    "muted",
-                    Text("scale of the noise", 0.012, 3e5, anchor="start"),
-                ),
-                Line(
-                    budgets,
-                    [run(e, "fresh")[2] for e in budgets],
-                    "guarantee",
-                    Text("error, fresh noise", 250.0, 60.0, anchor="end"),
-                ),
-                Line(
-                    budgets,
-                    [run(e, "none")[2] for e in budgets],
-                    "source",
-                    Text("error, one noise for all", 0.012, 1e-10, anchor="start"),
-                ),
+                Line(budgets, scales, "muted", Text("scale of the noise", 0.012, 3e5, anchor="start")),
+                Line(budgets, fresh, "guarantee", Text("error, fresh noise", 250.0, 60.0, anchor="end")),
+                Line(budgets, shared, "source", Text("error, one noise for all", 0.012, 1e-10, anchor="start")),
                 Points([epsilon_1], [error], "measured"),
             ],
             table=(
                 ["ε₁", "scale of the noise", "error, fresh noise", "error, one noise"],
                 [
-                    [
-                        f"{e:g}",
-                        f"{budget.input_scale(**settings, epsilon_1=e):.3g}",
-                        f"{run(e, 'fresh')[2]:.3g}",
-                        _size(run(e, "none")[2]),
-                    ]
-                    for e in budgets
+                    [f"{e:g}", f"{b:.3g}", f"{own:.3g}", _size(same)]
+                    for e, b, own, same in zip(budgets, scales, fresh, shared, strict=True)
                 ],
             ),
         )
 
+    meaning = "Whether all images share their noise, and what the attacker knows."
     return Explorer(
         "certified-reconstruction",
         draw,
         [
-            Range(
-                "epsilon_1",
-                "ε₁",
-                budgets,
-                10.0,
-                "The paper's budget for the images: smaller means more noise.",
-                "{:g}",
-                "log",
-            ),
-            Switch(
-                "way",
-                "noise and attacker",
-                ways,
-                "known",
-                "Whether all images share their noise, and what the attacker knows.",
-            ),
+            _epsilon_1(budgets, 10.0),
+            Switch("way", "noise and attacker", ways, "known", meaning),
         ],
         x=[Axis("8 × 8 pixels, drawn from −1 to 1", -0.5, 26.5, ticks=()), Axis("ε₁", 0.01, 300.0, "log")],
         y=[Axis("", -3.0, 11.7, ticks=()), Axis("error or noise of a pixel", 1e-17, 1e7, "log")],
@@ -407,15 +352,7 @@ def rank_test() -> Explorer:
         "certified-rank-test",
         draw,
         [
-            Range(
-                "epsilon_1",
-                "ε₁",
-                [0.01, 0.1, 1.0, 10.0, 100.0],
-                0.1,
-                "The paper's budget for the images: smaller means more noise.",
-                "{:g}",
-                "log",
-            ),
+            _epsilon_1([0.01, 0.1, 1.0, 10.0, 100.0], 0.1),
             Range("beta", "β", [2, 4, 6, 8, 12, 16], 8, "How many units the hidden layer has."),
             Switch("case", "neighbour", cases, "ordinary", "How the batch of the neighbour differs in one image."),
         ],
@@ -460,24 +397,14 @@ def certified_accuracy() -> Explorer:
             ],
         )
 
+    moves = [0.0, 0.2, 0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 1.8, 2.0]
+    meaning = "The deviation of the noise on a pixel, in training and in smoothing."
     return Explorer(
         "certified-accuracy",
         draw,
         [
-            Range(
-                "radius",
-                "radius",
-                [0.0, 0.2, 0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 1.8, 2.0],
-                0.2,
-                "How far an attacker may move the image.",
-            ),
-            Switch(
-                "noise",
-                "σ",
-                {"0.25": "0.25", "0.5": "0.5", "1.0": "1"},
-                "0.5",
-                "The deviation of the noise on a pixel, in training and in smoothing.",
-            ),
+            Range("radius", "radius", moves, 0.2, "How far an attacker may move the image."),
+            Switch("noise", "σ", {"0.25": "0.25", "0.5": "0.5", "1.0": "1"}, "0.5", meaning),
         ],
         x=Axis("certified ℓ₂ radius", 0.0, 2.05),
         y=Axis("right and certified, %", 0.0, 102.0),

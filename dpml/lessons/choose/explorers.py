@@ -57,10 +57,8 @@ def teachers_tradeoff() -> Explorer:
         return Frame(
             title=f"{k} teachers, ε = {eps}: one alone {alone[at]:.2f}, the student {here[at]:.2f}, "
             f"DP-SGD {gradients:.2f}.",
-            readout=(
-                f"{k} teachers, ε = {eps}{snapped}, {mechanism}: one teacher {alone[at]:.3f}, student {here[at]:.3f}, "
-                f"of votes without noise {votes[at]:.3f}; DP-SGD {gradients:.3f}"
-            ),
+            readout=f"{k} teachers, ε = {eps}{snapped}, {mechanism}: one teacher {alone[at]:.3f}, student "
+            f"{here[at]:.3f}, of votes without noise {votes[at]:.3f}; DP-SGD {gradients:.3f}",
             marks=[
                 Rule("muted", x=float(teachers)),
                 Line([20.0, 900.0], [gradients, gradients], "D", Text("DP-SGD", 21.0, gradients + 0.025)),
@@ -118,10 +116,8 @@ def label_budget() -> Explorer:
             )
         return Frame(
             title=title,
-            readout=(
-                f"noise on each count: {sigma:.1f} votes of {number}; lead needed {100 * here:.1f} %; "
-                f"with a lead of 100 % at most {most} labels"
-            ),
+            readout=f"noise on each count: {sigma:.1f} votes of {number}; lead needed {100 * here:.1f} %; "
+            f"with a lead of 100 % at most {most} labels",
             marks=[
                 Area([10.0, 5000.0], [1.0, 1.0], [100.0, 100.0], "source", Text("no lead is enough", 4600.0, 45.0)),
                 Rule("muted", y=1.0, label=Text("all teachers agree", 11.0, 1.25)),

@@ -61,14 +61,11 @@ def loss_walk() -> Explorer:
         worst = truth**k
         said = f"{worst:.2g}" if worst >= 1e-3 else f"about {power_of_ten(round(math.log10(worst)))}"
         return Frame(
-            title=(
-                f"{k} step{'s' * (k > 1)} of ε = {epsilon:g}: a loss of {_short(mean * epsilon)} ± "
-                f"{spread * epsilon:.2g}. The worst, {_short(k * epsilon)}, has probability {said}."
-            ),
-            readout=(
-                f"ε = {epsilon:g}, k = {k}: mean loss {mean * epsilon:.4g}, standard deviation {spread * epsilon:.4g}, "
-                f"worst case {k * epsilon:.4g}, at δ = 10⁻⁵ the total ε is {promised[k] * epsilon:.4g}"
-            ),
+            title=f"{k} step{'s' * (k > 1)} of ε = {epsilon:g}: a loss of {_short(mean * epsilon)} ± "
+            f"{spread * epsilon:.2g}. The worst, {_short(k * epsilon)}, has probability {said}.",
+            readout=f"ε = {epsilon:g}, k = {k}: mean loss {mean * epsilon:.4g}, standard deviation "
+            f"{spread * epsilon:.4g}, worst case {k * epsilon:.4g}, at δ = 10⁻⁵ the total ε is "
+            f"{promised[k] * epsilon:.4g}",
             marks=[
                 *(Line(time, path, "D") for path in paths),
                 Line(time, time * (2 * truth - 1), "muted", Text("grey dashes: mean", 104, -32)),
@@ -93,10 +90,7 @@ def loss_walk() -> Explorer:
             Range("k", "k", [1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100], 100),
         ],
         x=[Axis("number of steps", 0, 105), Axis("total loss / ε after k steps", -40, 105)],
-        y=[
-            Axis("total loss / ε", -40, 105),
-            Axis("probability", 1e-9, 50.0, "log", ticks=(1e-9, 1e-6, 1e-3, 1)),
-        ],
+        y=[Axis("total loss / ε", -40, 105), Axis("probability", 1e-9, 50.0, "log", ticks=(1e-9, 1e-6, 1e-3, 1))],
     )
 
 
@@ -136,10 +130,8 @@ def composition_curves() -> Explorer:
         over = np.maximum(printed, 1.0)
         return Frame(
             title=title,
-            readout=(
-                f"ε = {epsilon:g}, k = {k}, {DELTAS[slack]}: basic {here[0]:.4g}, printed {here[1]:.4g}, with tanh "
-                f"{here[2]:.4g}, optimal {here[3]:.4g}"
-            ),
+            readout=f"ε = {epsilon:g}, k = {k}, {DELTAS[slack]}: basic {here[0]:.4g}, printed {here[1]:.4g}, with tanh "
+            f"{here[2]:.4g}, optimal {here[3]:.4g}",
             # The keys stand in the corner that no curve enters.
             marks=[
                 Area(steps, np.ones(len(steps)), over, "source"),
@@ -205,14 +197,10 @@ def noise_per_answer() -> Explorer:
         names = ("basic", "printed", "optimal", "Gaussian")
         least = names[int(np.argmin(np.round(here, 6)))]  # at k = 1 basic and optimal are the same number
         return Frame(
-            title=(
-                f"{k} count{'s' * (k > 1)} at ε = {total:g} in all: noise ±{_short(here[0])} by adding up, "
-                f"±{_short(min(here))} by the best way ({least})."
-            ),
-            readout=(
-                f"ε = {total:g}, {DELTAS[slack]} in all, k = {k}; standard deviation of an answer: "
-                f"basic {here[0]:.4g}, printed {here[1]:.4g}, optimal {here[2]:.4g}, Gaussian {here[3]:.4g}"
-            ),
+            title=f"{k} count{'s' * (k > 1)} at ε = {total:g} in all: noise ±{_short(here[0])} by adding up, "
+            f"±{_short(min(here))} by the best way ({least}).",
+            readout=f"ε = {total:g}, {DELTAS[slack]} in all, k = {k}; standard deviation of an answer: "
+            f"basic {here[0]:.4g}, printed {here[1]:.4g}, optimal {here[2]:.4g}, Gaussian {here[3]:.4g}",
             marks=[
                 Rule("muted", x=k),
                 Rule("muted", y=1.0, label=Text("basic, Laplace noise", 950, 1.12)),

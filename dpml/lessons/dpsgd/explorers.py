@@ -23,10 +23,7 @@ from dpml.data import recorded
 # First and second coordinates of ten gradients in the plane: much alike; one far larger than the others; a small group
 # against a large one.
 _CLOUDS = {
-    "alike": [
-        [1.6, 2.1, 1.2, 2.6, 0.9, 1.9, 2.4, 1.4, 0.7, 3.0],
-        [0.9, 0.3, 1.4, 1.0, 0.5, 1.7, 0.1, 0.2, 1.1, 1.3],
-    ],
+    "alike": [[1.6, 2.1, 1.2, 2.6, 0.9, 1.9, 2.4, 1.4, 0.7, 3.0], [0.9, 0.3, 1.4, 1.0, 0.5, 1.7, 0.1, 0.2, 1.1, 1.3]],
     "outlier": [
         [0.6, 0.5, 0.8, 0.4, 0.7, 0.3, 0.9, 0.5, 0.6, -3.6],
         [0.3, -0.2, 0.1, 0.5, -0.4, 0.2, 0.4, 0.6, -0.1, 2.2],
@@ -66,10 +63,8 @@ def clipping() -> Explorer:
         many = f"{shortened} of 10 gradients {'is' if shortened == 1 else 'are'}" if shortened else "no gradient is"
         return Frame(
             title=f"At C = {clip_norm:.3g}, {many} shortened; clipping {direction}.",
-            readout=(
-                f"Removing one example moves the sum by at most C = {clip_norm:.3g} (before clipping: "
-                f"{norms.max():.2f}). The mean has length {np.hypot(*mean):.3f}, the true one {np.hypot(*true):.3f}."
-            ),
+            readout=f"Removing one example moves the sum by at most C = {clip_norm:.3g} (before clipping: "
+            f"{norms.max():.2f}). The mean has length {np.hypot(*mean):.3f}, the true one {np.hypot(*true):.3f}.",
             marks=[
                 Line(clip_norm * np.cos(turn), clip_norm * np.sin(turn), "guarantee"),
                 *rays,
@@ -155,19 +150,11 @@ def noise_and_batch() -> Explorer:
         percent, spread = (_between(sigma, sigmas, column) for column in zip(*measured(batch), strict=True))
         others = [b for b in batches if b != batch]
         return Frame(
-            title=(
-                f"σ = {sigma:.3g}, batches of B = {batch:,}: ε = {epsilon:.3g} after {steps} steps, "
-                f"{percent:.1f} % accurate."
-            ),
-            readout=(
-                f"q = {batch / n:g}, δ = 1e-5: ε at most {epsilon:.4g}. Accuracy {percent:.1f} ± "
-                f"{spread:.1f} % over {len(runs)} seeds. Noise on the mean gradient: {sigma / batch:.3g} times C."
-            ),
-            marks=[
-                *(cost(b, "muted") for b in others),
-                cost(batch, "guarantee"),
-                Points([sigma], [epsilon], "D"),
-            ],
+            title=f"σ = {sigma:.3g}, batches of B = {batch:,}: ε = {epsilon:.3g} after {steps} steps, "
+            f"{percent:.1f} % accurate.",
+            readout=f"q = {batch / n:g}, δ = 1e-5: ε at most {epsilon:.4g}. Accuracy {percent:.1f} ± "
+            f"{spread:.1f} % over {len(runs)} seeds. Noise on the mean gradient: {sigma / batch:.3g} times C.",
+            marks=[*(cost(b, "muted") for b in others), cost(batch, "guarantee"), Points([sigma], [epsilon], "D")],
             beside=[
                 *(accuracy(b, "muted") for b in others),
                 accuracy(batch, "measured"),
@@ -207,14 +194,10 @@ def clipped_fraction() -> Explorer:
             for c, row, mean, sd in zip(clip_norms, shares, means, spreads, strict=True)
         ]
         return Frame(
-            title=(
-                f"C = {clip_norm:.3g} clips {clipped[0]:.0f} % of the gradients at first, {clipped[-1]:.0f} % at the "
-                f"end; {percent:.1f} % accurate."
-            ),
-            readout=(
-                f"ε = 3 in every run. Learning rate {rate / clip_norm:.3g}: times C it is always "
-                f"{rate:g}. Accuracy {percent:.1f} ± {spread:.1f} % over {len(runs)} seeds."
-            ),
+            title=f"C = {clip_norm:.3g} clips {clipped[0]:.0f} % of the gradients at first, {clipped[-1]:.0f} % at the "
+            f"end; {percent:.1f} % accurate.",
+            readout=f"ε = 3 in every run. Learning rate {rate / clip_norm:.3g}: times C it is always "
+            f"{rate:g}. Accuracy {percent:.1f} ± {spread:.1f} % over {len(runs)} seeds.",
             marks=[
                 *(Line(steps, row, "muted") for row in shares),
                 Line(steps, clipped, "D", Text(f"C = {clip_norm:.3g}", 620.0, 90.0, anchor="start")),

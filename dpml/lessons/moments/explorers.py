@@ -74,10 +74,8 @@ def e2_integrand() -> Explorer:
         window = Text(f"window ±{half:.3g}" if half >= 15 else "window", 0.0, -28.5, anchor="middle")
         return Frame(
             title=title,
-            readout=(
-                f"q = 0.01, σ = {sigma:g}, λ = {lam}: α = {right:.5g}; inside ±{half:.3g}: {wrong:.5g}, "
-                f"{share:.2%} of E2 is missing; second peak wins from λ = {change:.1f}"
-            ),
+            readout=f"q = 0.01, σ = {sigma:g}, λ = {lam}: α = {right:.5g}; inside ±{half:.3g}: {wrong:.5g}, "
+            f"{share:.2%} of E2 is missing; second peak wins from λ = {change:.1f}",
             marks=[
                 Area([-half, half], [floor, floor], [30.0, 30.0], "source", window),
                 Rule("source", x=half),
@@ -158,11 +156,9 @@ def which_lambda() -> Explorer:
             title = f"T = {steps:,}: λ = {lam} wins, inside the grid, with ε = {lecture.epsilon:.3g}."
         return Frame(
             title=title,
-            readout=(
-                f"q = 0.01, δ = 10⁻⁵, σ = {sigma:g}, T = {steps:,}: tail bound, λ ≤ {max_lam}: ε = "
-                f"{lecture.epsilon:.4g} at λ = {lam}; all real λ: {best:.4g}; improved conversion: "
-                f"{float(improved[j]):.4g} at λ = {float(grid[j]):.3g}"
-            ),
+            readout=f"q = 0.01, δ = 10⁻⁵, σ = {sigma:g}, T = {steps:,}: tail bound, λ ≤ {max_lam}: ε = "
+            f"{lecture.epsilon:.4g} at λ = {lam}; all real λ: {best:.4g}; improved conversion: "
+            f"{float(improved[j]):.4g} at λ = {float(grid[j]):.3g}",
             marks=[
                 Area([max_lam, 1000.0], [0.01, 0.01], [1000.0, 1000.0], "muted"),
                 Area([0.02, 1.0], [0.01, 0.01], [1000.0, 1000.0], "muted"),
@@ -233,11 +229,9 @@ def loss_distribution() -> Explorer:
                 if bound > 1e-12
                 else f"After {steps:,} steps both curves are below 10⁻¹² at ε = {epsilon:.3g}."
             ),
-            readout=(
-                f"q = 0.01, σ = 4, T = {steps:,}, one record {'removed' if direction == 'remove' else 'added'}: at "
-                f"ε = {epsilon:.3g} the distribution has δ ≈ {scientific(max(delta, 1e-12))}, the tail bound is "
-                f"{scientific(bound)}"
-            ),
+            readout=f"q = 0.01, σ = 4, T = {steps:,}, one record {'removed' if direction == 'remove' else 'added'}: at "
+            f"ε = {epsilon:.3g} the distribution has δ ≈ {scientific(max(delta, 1e-12))}, the tail bound is "
+            f"{scientific(bound)}",
             marks=[
                 Line(x, p, "D", Text("density of the loss", -1.4, 12.0)),
                 Area(tail, np.full(len(tail), 1e-9), excess, "D"),
@@ -340,11 +334,9 @@ def honest_figure() -> Explorer:
         upper, pair = [fixed(n).upper for n in grid], [fixed(n).lower for n in grid]
         return Frame(
             title=title,
-            readout=(
-                f"q = 0.01, σ = 4, δ = 10⁻⁵, T = {steps:,}. Add/remove: loose amplification {here['slide']:.4g}"
-                f", tight amplification {here['tight']:.4g}, moments {here['moments']:.5g}, Rényi {here['renyi']:.5g}, "
-                f"loss distribution {here['exact']:.5g}. Replace-one: {fixed(steps).upper:.5g}"
-            ),
+            readout=f"q = 0.01, σ = 4, δ = 10⁻⁵, T = {steps:,}. Add/remove: loose amplification {here['slide']:.4g}"
+            f", tight amplification {here['tight']:.4g}, moments {here['moments']:.5g}, Rényi {here['renyi']:.5g}, "
+            f"loss distribution {here['exact']:.5g}. Replace-one: {fixed(steps).upper:.5g}",
             marks=[
                 Rule("muted", x=float(steps)),
                 line(not replaced, "slide", "source", Text("advanced, loose amplification", 11.0, 300.0)),

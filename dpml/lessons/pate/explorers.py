@@ -44,15 +44,11 @@ def noisy_votes() -> Explorer:
         loss = float(losses[votes - 1])
         verdict = f"above ε = {epsilon:g}" if loss > 1 else f"within ε = {epsilon:g}"
         return Frame(
-            title=(
-                f"Lap({factor}/ε): votes {votes} : {voters - votes} against {votes - 1} : {voters - votes + 1} "
-                f"lose {loss * epsilon:.3g}, {verdict}."
-            ),
-            readout=(
-                f"ε = {epsilon:g}, b = {float(factor) / epsilon:.3g} votes: P(A wins) = {here[0]:.4g} under D, "
-                f"{there[0]:.4g} under D′; P(B wins) = {here[1]:.4g} and {there[1]:.4g}; largest loss "
-                f"{loss * epsilon:.4g} = {loss:.3f} ε"
-            ),
+            title=f"Lap({factor}/ε): votes {votes} : {voters - votes} against {votes - 1} : {voters - votes + 1} "
+            f"lose {loss * epsilon:.3g}, {verdict}.",
+            readout=f"ε = {epsilon:g}, b = {float(factor) / epsilon:.3g} votes: P(A wins) = {here[0]:.4g} under D, "
+            f"{there[0]:.4g} under D′; P(B wins) = {here[1]:.4g} and {there[1]:.4g}; largest loss "
+            f"{loss * epsilon:.4g} = {loss:.3f} ε",
             marks=[
                 *(mark for x, height in zip((0.82, 1.82), here, strict=True) for mark in bar(x, height, "D")),
                 *(mark for x, height in zip((1.18, 2.18), there, strict=True) for mark in bar(x, height, "D'")),
@@ -113,11 +109,9 @@ def cost_of_labels() -> Explorer:
         told = f"cost ε = {b:.3g}, not {a:.3g}" if b < 0.995 * a else f"cost ε = {a:.3g}: agreement does not help"
         return Frame(
             title=f"{teachers} teachers, {agree:.0%} agree, Lap({scale:g}): 100 labels {told}.",
-            readout=(
-                f"δ = 10⁻⁵, b = {scale:g} votes, {round(agree * int(teachers))} of {teachers} votes for the leader; "
-                f"100 labels: {a:.4g} for any votes, {b:.4g} for these votes (private information); "
-                f"1000 labels: {worst[-1]:.4g} and {these[-1]:.4g}"
-            ),
+            readout=f"δ = 10⁻⁵, b = {scale:g} votes, {round(agree * int(teachers))} of {teachers} votes for the "
+            f"leader; 100 labels: {a:.4g} for any votes, {b:.4g} for these votes (private information); "
+            f"1000 labels: {worst[-1]:.4g} and {these[-1]:.4g}",
             marks=[
                 Rule("muted", x=100.0),
                 Line(labels, np.maximum(worst, 1e-9), "guarantee", Text("any votes", 1.15, 230.0)),

@@ -41,11 +41,7 @@ def breaker() -> Explorer:
 
         return max(at(threshold) for threshold in ((-20.0, 0.0, 40.0) if variant == "whole" else (0.0,)))
 
-    names = {
-        "whole": "AboveThreshold",
-        "threshold": "Without noise on the threshold",
-        "cutoff": "Without an end",
-    }
+    names = {"whole": "AboveThreshold", "threshold": "Without noise on the threshold", "cutoff": "Without an end"}
 
     def draw(k: int, scale: float, variant: str) -> Frame:
         def curve(shown: str, role: Role, label: Text) -> Line:
@@ -56,11 +52,9 @@ def breaker() -> Explorer:
         title = f"{names[variant]}, query noise Lap({scale:g}/ε): {k} answers cost {now:.3g} ε: the claim {claim}."
         return Frame(
             title=title,
-            readout=(
-                f"{names[variant]}; threshold noise {'none' if variant == 'threshold' else 'Lap(2/ε)'}, query noise "
-                f"Lap({scale:g}/ε): loss {now:.4f} ε after k = {k} answers; the bound of the theorem is "
-                f"{0.5 + 2 / scale:.4g} ε for AboveThreshold"
-            ),
+            readout=f"{names[variant]}; threshold noise {'none' if variant == 'threshold' else 'Lap(2/ε)'}, query "
+            f"noise Lap({scale:g}/ε): loss {now:.4f} ε after k = {k} answers; the bound of the theorem is "
+            f"{0.5 + 2 / scale:.4g} ε for AboveThreshold",
             marks=[
                 Rule("guarantee", y=1.0, label=Text("claimed: at most ε", 120.0, 0.6)),
                 curve("whole", "D", Text("as it should be", 1.1, 0.115)),
@@ -143,10 +137,8 @@ def when_it_pays() -> Explorer:
             title = f"With {failures} allowed, noisy votes need a smaller gap than M_svec up to 100,000 queries"
         return Frame(
             title=title,
-            readout=(
-                f"ε = {epsilon:g}, δ = 10⁻⁵, Q = {cutoff}: for 1,000 queries M_svec ({noise} noise) needs a gap of "
-                f"{svec[6]:,.0f} votes, noisy argmax {plain[6]:,.0f} (Laplace noise) or {bell[6]:,.0f} (Gaussian)"
-            ),
+            readout=f"ε = {epsilon:g}, δ = 10⁻⁵, Q = {cutoff}: for 1,000 queries M_svec ({noise} noise) needs a gap of "
+            f"{svec[6]:,.0f} votes, noisy argmax {plain[6]:,.0f} (Laplace noise) or {bell[6]:,.0f} (Gaussian)",
             marks=[
                 Line(numbers, plain, "muted", Text("noisy argmax, Laplace", 11.0, 1.7e4)),
                 Line(numbers, bell, "D'", Text("noisy argmax, Gaussian", 1.2e5, 45.0)),

@@ -10,11 +10,7 @@ from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Rule, Text
 from dpml.classroom.svg import power_of_ten, scientific
 from dpml.pate.m_samp import overuse_probability, sampling_plan, sampling_plan_chernoff
-from dpml.pate.m_stab import (
-    fail_probability,
-    release_probability,
-    stability_threshold,
-)
+from dpml.pate.m_stab import fail_probability, release_probability, stability_threshold
 
 
 def release_curve() -> Explorer:
@@ -55,11 +51,9 @@ def release_curve() -> Explorer:
         ratio = "no bound: A is impossible under D′" if x == 0 else f"log-ratio {scientific(math.log(here / there), 4)}"
         return Frame(
             title=title,
-            readout=(
-                f"ε = {epsilon:g}, {slacks[slack]}, T = {threshold:.4g}: D at distance {x} releases A with probability "
-                f"{scientific(here, 4)}, D′ with {scientific(there, 4)} ({ratio}), D fails with probability "
-                f"{scientific(failure(x, **of), 4)}"
-            ),
+            readout=f"ε = {epsilon:g}, {slacks[slack]}, T = {threshold:.4g}: D at distance {x} releases A with "
+            f"probability {scientific(here, 4)}, D′ with {scientific(there, 4)} ({ratio}), D fails with probability "
+            f"{scientific(failure(x, **of), 4)}",
             marks=[
                 Area([-1.0, 0.0], [floor, floor], [delta / 2, delta / 2], "D"),
                 Rule("guarantee", y=delta / 2, label=Text("δ/2", -4.8, delta / 2 * 2.2)),
@@ -113,10 +107,8 @@ def models_needed() -> Explorer:
         wasted = overuse_probability(n=n, q=cheap.q, n_models=cheap.n_models)
         return Frame(
             title=f"ε = {epsilon:.3g}, δ = {small}: {plan.n_models:,} models, each on some {size:,.0f} records.",
-            readout=(
-                f"q = {plan.q:.4g}; models by Hoeffding {plan.n_models:,}, by Chernoff {cheap.n_models:,} "
-                f"(some record is then in too many parts with probability at most {scientific(wasted)})"
-            ),
+            readout=f"q = {plan.q:.4g}; models by Hoeffding {plan.n_models:,}, by Chernoff {cheap.n_models:,} "
+            f"(some record is then in too many parts with probability at most {scientific(wasted)})",
             marks=[
                 Line(grid, [p.n_models for p in plans], "source", Text("Hoeffding", 0.115, 1.5e9)),
                 Line(grid, [p.n_models for p in cheaper], "guarantee", Text("Chernoff", 0.115, 6e3)),
