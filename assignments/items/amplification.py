@@ -155,30 +155,6 @@ def fixed_size_sum(rng: np.random.Generator) -> Graded:
     budgets = [float(x) for x in rng.choice([1.2, 1.6, 2.0, 2.5], size=2, replace=False)]
     m = int(rng.integers(2, 4))
 
-    def law(step: str, chosen: str = "np.clip(values, 0.0, {top})", parts: str = "combinations({chosen}, m)") -> str:
-        return f"""
-            from itertools import combinations
-
-            step = {step}
-            centers = [sum(part) for part in {parts.format(chosen=chosen.format(top=top))}]
-            noisy = [laws.laplace(center, noise * {top} / step) for center in centers]
-            return laws.mixture(np.full(len(centers), 1 / len(centers)), noisy)
-        """
-
-    def answer(
-        step: str,
-        chosen: str = "np.clip(values, 0.0, {top})",
-        sample: str = "rng.choice(inside, size=m, replace=False)",
-    ) -> str:
-        return f"""
-            inside = {chosen.format(top=top)}
-            sample = {sample}
-            step = {step}
-            return sample.sum() + rng.laplace(scale={top} / step)
-        """
-
-    step = "math.log1p(math.expm1(epsilon) * len(values) / m)"
-    other_way = "math.log1p(math.expm1(epsilon) * m / len(values))"
     return mechanism(
         "sample_sum",
         title="The sum of a sample of fixed size",
@@ -190,8 +166,26 @@ def fixed_size_sum(rng: np.random.Generator) -> Graded:
             all randomness from `rng`, and leave `values` as it is.
         """,
         takes="values, *, m, epsilon",
-        right=answer(step),
-        law=law(step),
+        right=f"""
+            inside = {{inside}}
+            sample = {{sample}}
+            step = {{step}}
+            return sample.sum() + rng.laplace(scale={top} / step)
+        """,
+        law=f"""
+            from itertools import combinations
+
+            step = {{step}}
+            centers = [sum(part) for part in {{samples}}]
+            noisy = [laws.laplace(center, noise * {top} / step) for center in centers]
+            return laws.mixture(np.full(len(centers), 1 / len(centers)), noisy)
+        """,
+        parts={
+            "step": "math.log1p(math.expm1(epsilon) * len(values) / m)",
+            "sample": "rng.choice(inside, size=m, replace=False)",
+            "samples": "combinations({inside}, m)",
+            "inside": f"np.clip(values, 0.0, {top})",
+        },
         called={"values": np.array([1.0, 2.0, 0.5]), "m": 2, "epsilon": 1.0},
         settings=[
             {"values": values, "m": m, "epsilon": budgets[0]},
@@ -200,15 +194,14 @@ def fixed_size_sum(rng: np.random.Generator) -> Graded:
         ],
         neighbours=[(0, 1)],
         mistakes={
-            "the noise is for all records; the secret sample allows less.": (law("epsilon"), answer("epsilon")),
-            "the formula is used the wrong way round: what may a step on the sample cost, so that the whole costs epsilon?": (
-                law(other_way), answer(other_way),
-            ),
-            "values outside the interval are not clipped.": (law(step, "values"), answer(step, "values")),
-            "the first records are always in the sample; it must be drawn.": (
-                law(step, parts="[np.clip(values, 0.0, {top})[:m]]".replace("{top}", str(top))),
-                answer(step, sample="inside[:m]"),
-            ),
+            "the noise is for all records; the secret sample allows less.": {"step": "epsilon"},
+            "the formula is used the wrong way round: what may a step on the sample cost, so that the whole costs epsilon?": {
+                "step": "math.log1p(math.expm1(epsilon) * m / len(values))"
+            },
+            "values outside the interval are not clipped.": {"inside": "values"},
+            "the first records are always in the sample; it must be drawn.": {
+                "samples": "[{inside}[:m]]", "sample": "inside[:m]",
+            },
         },
     )  # fmt: skip
 
@@ -221,24 +214,6 @@ def poisson_sum(rng: np.random.Generator) -> Graded:
     budgets = [float(x) for x in rng.choice([1.2, 1.6, 2.0, 2.5], size=2, replace=False)]
     q = round(float(rng.uniform(0.3, 0.6)), 2)
 
-    def law(step: str, moved: float, chosen: str = "np.clip(values, {low}, {high})") -> str:
-        return f"""
-            from itertools import product
-
-            inside = {chosen.format(low=low, high=high)}
-            coins = np.array(list(product([0, 1], repeat=len(inside))))
-            chances = np.prod(np.where(coins == 1, q, 1 - q), axis=1)
-            return laws.mixture(chances, [laws.laplace(center, noise * {moved} / {step}) for center in coins @ inside])
-        """
-
-    def answer(step: str, moved: float, chosen: str = "np.clip(values, {low}, {high})") -> str:
-        return f"""
-            inside = {chosen.format(low=low, high=high)}
-            sample = inside[rng.random(len(inside)) < q]
-            return sample.sum() + rng.laplace(scale={moved} / {step})
-        """
-
-    step, other_way = "math.log1p(math.expm1(epsilon) / q)", "math.log1p(math.expm1(epsilon) * q)"
     return mechanism(
         "sample_sum",
         title="The sum of a Poisson sample",
@@ -250,8 +225,22 @@ def poisson_sum(rng: np.random.Generator) -> Graded:
             randomness from `rng`, and leave `values` as it is.
         """,
         takes="values, *, q, epsilon",
-        right=answer(step, high),
-        law=law(step, high),
+        right="""
+            inside = {inside}
+            sample = inside[rng.random(len(inside)) < q]
+            return sample.sum() + rng.laplace(scale={moved} / {step})
+        """,
+        law="""
+            from itertools import product
+
+            inside = {inside}
+            coins = np.array(list(product([0, 1], repeat=len(inside))))
+            chances = np.prod(np.where(coins == 1, q, 1 - q), axis=1)
+            return laws.mixture(chances, [laws.laplace(center, noise * {moved} / {step}) for center in coins @ inside])
+        """,
+        parts={
+            "step": "math.log1p(math.expm1(epsilon) / q)", "moved": high, "inside": f"np.clip(values, {low}, {high})",
+        },
         called={"values": np.array([1.0, 2.0, 0.5]), "q": 0.5, "epsilon": 1.0},
         settings=[
             {"values": values, "q": q, "epsilon": budgets[0]},
@@ -260,14 +249,12 @@ def poisson_sum(rng: np.random.Generator) -> Graded:
         ],
         neighbours=[(0, 1)],
         mistakes={
-            "the noise is for all records; the secret sample allows less.": (law("epsilon", high), answer("epsilon", high)),
-            "the formula is used the wrong way round: what may a step on the sample cost, so that the whole costs epsilon?": (
-                law(other_way, high), answer(other_way, high),
-            ),
-            "this sensitivity is for a replaced record; one that is added moves the sum by less.": (
-                law(step, high - low), answer(step, high - low),
-            ),
-            "values outside the interval are not clipped.": (law(step, high, "values"), answer(step, high, "values")),
+            "the noise is for all records; the secret sample allows less.": {"step": "epsilon"},
+            "the formula is used the wrong way round: what may a step on the sample cost, so that the whole costs epsilon?": {
+                "step": "math.log1p(math.expm1(epsilon) * q)"
+            },
+            "this sensitivity is for a replaced record; one that is added moves the sum by less.": {"moved": high - low},
+            "values outside the interval are not clipped.": {"inside": "values"},
         },
     )  # fmt: skip
 

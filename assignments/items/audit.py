@@ -126,14 +126,7 @@ def known_losses(rng: np.random.Generator) -> Graded:
         limits = {"delta": delta, "confidence": float(rng.choice([0.9, 0.95, 0.99, 0.999]))}
         threshold = round(float(rng.uniform(1.0, 4.0)), 2)
         inputs.append({"exceeding": round(runs * share), "runs": runs, "threshold": threshold} | limits)
-    limit = "samples.lower_limit(exceeding, trials=runs, alarm=1 - confidence)"
-
-    def answer(p: str = limit, value: str = "threshold + math.log(1 - delta / p)") -> str:
-        return f"""
-            p = {p}
-            return max(0.0, {value}) if p > delta else 0.0
-        """
-
+    limit = "samples.{which}_limit(exceeding, trials=runs, alarm={alarm})"
     return function(
         "proved",
         title="When the losses are known",
@@ -148,21 +141,25 @@ def known_losses(rng: np.random.Generator) -> Graded:
             P(\\ell \\ge t)\\,(1 - e^{\\varepsilon - t})$. Where that shows nothing, or a number below 0, the answer is 0.
         """,
         takes="*, exceeding, runs, threshold, delta, confidence",
-        right=answer(),
+        right="""
+            p = {p}
+            return max(0.0, {value}) if p > delta else 0.0
+        """,
+        parts={"p": limit, "which": "lower", "alarm": "1 - confidence", "value": "threshold + math.log(1 - delta / p)"},
         inputs=inputs,
         cases={
             "is 0 where no loss is so large": "f(exceeding=0, runs=100, threshold=1.0, delta=0.01, confidence=0.9) == 0",
             "is above 0 where half of the losses are large": "f(exceeding=50, runs=100, threshold=2.0, delta=0.01, confidence=0.9) > 0",
         },
         mistakes={
-            "1 - confidence is halved: here is one rate with one limit.": answer(limit.replace("1 - confidence", "(1 - confidence) / 2")),
-            "it uses the observed share; the probability may be smaller.": answer("exceeding / runs"),
-            "this is the upper limit of the probability.": answer(limit.replace("lower", "upper")),
-            "this is for delta = 0, where one such output is a proof.": answer(value="threshold"),
-            "the sign is wrong: delta allows some large losses, so they prove less than the threshold.": answer(
-                value="threshold + math.log(1 + delta / p)"
-            ),
-            "this is delta over p; solve the inequality for epsilon: it has a logarithm.": answer(value="threshold - delta / p"),
+            "1 - confidence is halved: here is one rate with one limit.": {"alarm": "(1 - confidence) / 2"},
+            "it uses the observed share; the probability may be smaller.": {"p": "exceeding / runs"},
+            "this is the upper limit of the probability.": {"which": "upper"},
+            "this is for delta = 0, where one such output is a proof.": {"value": "threshold"},
+            "the sign is wrong: delta allows some large losses, so they prove less than the threshold.": {
+                "value": "threshold + math.log(1 + delta / p)"
+            },
+            "this is delta over p; solve the inequality for epsilon: it has a logarithm.": {"value": "threshold - delta / p"},
         },
         hint="Put the limit p and t into the inequality, and solve it for epsilon.",
         points=3,
@@ -185,10 +182,6 @@ def several_events(rng: np.random.Generator) -> Graded:
         limits = {"delta": float(rng.choice([0.01, 0.02])), "confidence": float(rng.choice([0.9, 0.95, 0.99]))}
         inputs.append({"hits": hits, "alarms": alarms, "runs": runs} | limits)
 
-    def answer(confidence: str = DIVIDED, choose: str = "max", delta: str = "delta") -> str:
-        bound = BOUND.format(runs="runs", delta=delta, confidence=confidence)
-        return f"{choose}([{bound} for i in range(len(hits))])"
-
     called = "[500, 550], alarms=[100, 90], runs=1000, delta=0.01, confidence={}"
     return function(
         "reported",
@@ -203,21 +196,22 @@ def several_events(rng: np.random.Generator) -> Graded:
             may go wrong. `samples.epsilon_lower_bound` computes the bound of one event.
         """,
         takes="hits, *, alarms, runs, delta, confidence",
-        right=answer(),
+        right=f"{{choose}}([{BOUND} for i in range(len(hits))])",
+        parts={"choose": "max", "runs": "runs", "delta": "delta", "confidence": DIVIDED},
         inputs=inputs,
         cases={
             "is above 0 where events are much rarer on D'": f"f({called.format(0.95)}) > 0",
             "is smaller where more confidence is asked": f"f({called.format(0.99)}) < f({called.format(0.9)})",
         },
         mistakes={
-            "each event has all of 1 - confidence here: together they fail several times as often.": answer("confidence"),
-            "this is for independent events; these share their runs.": answer("confidence ** (1 / len(hits))"),
-            "the function halves the share of an event for its two limits; this halves it once more.": answer(
-                DIVIDED.replace("len(hits)", "(2 * len(hits))")
-            ),
-            "this is the smallest of the bounds. All hold together, so the largest may be reported.": answer(choose="min"),
-            "this is the mean of the bounds. All hold together, so the largest may be reported.": answer(choose="np.mean"),
-            "delta is left out.": answer(delta="0.0"),
+            "each event has all of 1 - confidence here: together they fail several times as often.": {"confidence": "confidence"},
+            "this is for independent events; these share their runs.": {"confidence": "confidence ** (1 / len(hits))"},
+            "the function halves the share of an event for its two limits; this halves it once more.": {
+                "confidence": "1 - (1 - confidence) / (2 * len(hits))"
+            },
+            "this is the smallest of the bounds. All hold together, so the largest may be reported.": {"choose": "min"},
+            "this is the mean of the bounds. All hold together, so the largest may be reported.": {"choose": "np.mean"},
+            "delta is left out.": {"delta": "0.0"},
         },
         hint="Several bounds hold together except with the sum of their chances to fail.",
         points=2,
@@ -250,17 +244,6 @@ def several_times(rng: np.random.Generator) -> Graded:
         looks(rng, at=3, between=(1, 4)),
     ]
 
-    def answer(
-        confidence: str = DIVIDED, after: str = "runs[i]", places: str = "range(len(runs))", never: str = "0"
-    ) -> str:
-        bound = BOUND.format(runs="runs[i]", delta="delta", confidence=confidence)
-        return f"""
-            for i in {places}:
-                if {bound} > epsilon:
-                    return {after}
-            return {never}
-        """
-
     called = "[50, 99], alarms=[50, 99], runs=[100, 200], epsilon=1.0, delta=0.0, confidence=0.95"
     return function(
         "refuted_after",
@@ -276,17 +259,26 @@ def several_times(rng: np.random.Generator) -> Graded:
             no look refutes the claim. The three lists have the same length. `samples.epsilon_lower_bound` computes the bound of one look.
         """,
         takes="hits, *, alarms, runs, epsilon, delta, confidence",
-        right=answer(),
+        right=f"""
+            for i in {{places}}:
+                if {BOUND} > epsilon:
+                    return {{after}}
+            return {{never}}
+        """,
+        parts={"runs": "runs[i]", "delta": "delta", "confidence": DIVIDED, "after": "runs[i]", "places": "range(len(runs))",
+               "never": "0"},
         inputs=inputs,
         cases={
             "is 0 where the event happens as often on both": f"f({called}) == 0",
         },
         mistakes={
-            "each look has all of 1 - confidence here: together they fail several times as often.": answer("confidence"),
-            "it divides by the looks so far; the looks to come are planned, and need their shares.": answer("1 - (1 - confidence) / (i + 1)"),
-            "it looks at the end only; the plan was another one.": answer("confidence", places="[len(runs) - 1]"),
-            "if no look refutes the claim, the answer is 0.": answer(never="runs[-1]"),
-            "this is the number of the look; asked is the number of runs.": answer(after="i + 1"),
+            "each look has all of 1 - confidence here: together they fail several times as often.": {"confidence": "confidence"},
+            "it divides by the looks so far; the looks to come are planned, and need their shares.": {
+                "confidence": "1 - (1 - confidence) / (i + 1)"
+            },
+            "it looks at the end only; the plan was another one.": {"confidence": "confidence", "places": "[len(runs) - 1]"},
+            "if no look refutes the claim, the answer is 0.": {"never": "runs[-1]"},
+            "this is the number of the look; asked is the number of runs.": {"after": "i + 1"},
         },
         hint="Bounds at several looks hold together except with the sum of their chances to fail.",
     )  # fmt: skip
@@ -304,15 +296,7 @@ def least_right(rng: np.random.Generator) -> Graded:
     inputs.append(
         {"epsilon": 4.0, "guesses": int(rng.integers(10, 30)), "confidence": 0.99}
     )  # too few, if all are right
-    limit = "stats.binom.isf({}, guesses, {})"
     odds = "math.exp(epsilon) / (1 + math.exp(epsilon))"
-
-    def answer(alarm: str = "1 - confidence", p: str = odds, more: str = " + 1") -> str:
-        return f"""
-            least = int({limit.format(alarm, p)}){more}
-            return least if least <= guesses else 0
-        """
-
     return function(
         "least_right",
         title="How many right guesses refute a claim?",
@@ -326,16 +310,20 @@ def least_right(rng: np.random.Generator) -> Graded:
             under every mechanism and attack that the claim allows. `stats.binom` may help.
         """,
         takes="epsilon, *, guesses, confidence",
-        right=answer(),
+        right="""
+            least = int(stats.binom.isf({alarm}, guesses, {p})){more}
+            return least if least <= guesses else 0
+        """,
+        parts={"alarm": "1 - confidence", "p": odds, "more": " + 1"},
         inputs=inputs,
         cases={
             "is a number of guesses": "f(0.5, guesses=200, confidence=0.95) in range(1, 201)",
         },
         mistakes={
-            "it counts the chance of more right guesses than this number; asked is so many or more.": answer(more=""),
-            "1 - confidence is halved; here is one limit.": answer("(1 - confidence) / 2"),
-            "this refutes a claim of epsilon = 0 only: guesses may be right more often than a coin.": answer(p="0.5"),
-            "the odds of a right guess are e^epsilon, so its chance is e^epsilon / (1 + e^epsilon).": answer(p="1 - math.exp(-epsilon)"),
+            "it counts the chance of more right guesses than this number; asked is so many or more.": {"more": ""},
+            "1 - confidence is halved; here is one limit.": {"alarm": "(1 - confidence) / 2"},
+            "this refutes a claim of epsilon = 0 only: guesses may be right more often than a coin.": {"p": "0.5"},
+            "the odds of a right guess are e^epsilon, so its chance is e^epsilon / (1 + e^epsilon).": {"p": "1 - math.exp(-epsilon)"},
             "so many are right on average, if the claim just holds; more may be luck.": f"return math.ceil(guesses * {odds})",
         },
         hint="Each guess is right with at most the chance that odds of e^epsilon give.",
@@ -515,12 +503,6 @@ def image_and_label(rng: np.random.Generator) -> Graded:
         )
     best, other = ("argmax", "argmin") if updated else ("argmin", "argmax")
 
-    def answer(image: str = "sent[:-1, label] / sent[-1, label]", choose: str = best) -> str:
-        return f"""
-            label = int(np.{choose}(sent[-1]))
-            return {image}, label
-        """
-
     what = "the negative of this, times a learning rate, which nobody else knows" if updated else "this"
     called = "f(np.array([[0.1, -0.1], [0.3, -0.3], [0.2, -0.2]]))"
     return function(
@@ -536,7 +518,11 @@ def image_and_label(rng: np.random.Generator) -> Graded:
             $p$, less 1 at the place of the label; no class has probability 0 or 1.
         """,
         takes="sent",
-        right=answer(),
+        right="""
+            label = int(np.{choose}(sent[-1]))
+            return {image}, label
+        """,
+        parts={"image": "sent[:-1, label] / sent[-1, label]", "choose": best},
         inputs=inputs,
         cases={
             "returns two things, the image first": f"len({called}) == 2 and np.shape({called}[0]) == (2,)",
@@ -544,11 +530,11 @@ def image_and_label(rng: np.random.Generator) -> Graded:
             f"{called}[0])",
         },
         mistakes={
-            "the label has the other sign: p minus 1 is negative, and an update is the negative of a gradient.": answer(choose=other),
-            "a column is the image times what stands below it: divide by that.": answer("sent[:-1, label] / np.linalg.norm(sent)"),
-            "the last row is that of b, not the first.": answer("sent[1:, label] / sent[0, label]"),
-            "the image has the wrong sign: it and the 1 of b share their factor.": answer("-sent[:-1, label] / sent[-1, label]"),
-            "the row of b is no pixel.": answer("sent[:, label] / sent[-1, label]"),
+            "the label has the other sign: p minus 1 is negative, and an update is the negative of a gradient.": {"choose": other},
+            "a column is the image times what stands below it: divide by that.": {"image": "sent[:-1, label] / np.linalg.norm(sent)"},
+            "the last row is that of b, not the first.": {"image": "sent[1:, label] / sent[0, label]"},
+            "the image has the wrong sign: it and the 1 of b share their factor.": {"image": "-sent[:-1, label] / sent[-1, label]"},
+            "the row of b is no pixel.": {"image": "sent[:, label] / sent[-1, label]"},
         },
         hint="Each column is the image and a 1 below it, times one number; the signs of these numbers give the label away.",
         points=3,

@@ -34,20 +34,6 @@ def near_median(rng: np.random.Generator) -> Graded:
         vectors = rng.normal(size=(n, d)).round(3)
         vectors[:f] += rng.uniform(2.0, 6.0, size=(f, d)).round(3)
         inputs.append({"vectors": rng.permutation(vectors), "n_byzantine": f})
-    shape = """
-        center = {center}
-        {near}
-        return {join}
-    """
-    usual = {
-        "center": "np.median(vectors, axis=0)",
-        "near": "order = np.argsort(np.abs(vectors - center), axis=0, kind='stable')[: len(vectors) - n_byzantine]",
-        "join": "np.take_along_axis(vectors, order, axis=0).mean(axis=0)",
-    }
-
-    def answer(**change: str) -> str:
-        return shape.format(**usual | change)
-
     called = "np.array([[0.0, 5.0], [1.0, 4.0], [2.0, 9.0]]), n_byzantine=1"
     return function(
         "mean_near_median",
@@ -61,21 +47,29 @@ def near_median(rng: np.random.Generator) -> Graded:
             Write `mean_near_median(vectors, *, n_byzantine)`: the vector that this rule returns, an array of shape $[d]$.
         """,
         takes="vectors, *, n_byzantine",
-        right=answer(),
+        right="""
+            center = {center}
+            order = np.argsort({distance}, kind='stable')[: {many}]
+            return {join}
+        """,
+        parts={
+            "center": "np.median(vectors, axis=0)",
+            "distance": "np.abs(vectors - center), axis=0",
+            "many": "len(vectors) - n_byzantine",
+            "join": "np.take_along_axis(vectors, order, axis=0).mean(axis=0)",
+        },
         inputs=inputs,
         cases={
             "returns one number for each coordinate": f"np.shape(f({called})) == (2,)",
             "does not depend on the order of the rows": f"np.allclose(f({called}), f({called.replace('[[0.0, 5.0], [1.0, 4.0], ', '[[1.0, 4.0], [0.0, 5.0], ')}))",
         },
         mistakes={
-            "it takes the values near the mean, which the liars move.": answer(center="vectors.mean(axis=0)"),
-            "it averages f values; all but f are averaged.": answer(
-                near=usual["near"].replace("len(vectors) - n_byzantine", "n_byzantine")
-            ),
-            "it takes whole rows; every coordinate has its own n - f values.": answer(
-                near="order = np.argsort(np.linalg.norm(vectors - center, axis=1), kind='stable')[: len(vectors) - n_byzantine]",
-                join="vectors[order].mean(axis=0)",
-            ),
+            "it takes the values near the mean, which the liars move.": {"center": "vectors.mean(axis=0)"},
+            "it averages f values; all but f are averaged.": {"many": "n_byzantine"},
+            "it takes whole rows; every coordinate has its own n - f values.": {
+                "distance": "np.linalg.norm(vectors - center, axis=1)",
+                "join": "vectors[order].mean(axis=0)",
+            },
             "this is the trimmed mean: it drops f values at either end.": "np.sort(vectors, axis=0)[n_byzantine : len(vectors) - "
             "n_byzantine].mean(axis=0)",
             "this is the median itself; the nearest values are averaged.": "np.median(vectors, axis=0)",
@@ -92,12 +86,6 @@ def clipped_center(rng: np.random.Generator) -> Graded:
         vectors[0] *= 9.0
         vectors[1] = center + 0.2  # a short pull
         inputs.append({"vectors": vectors, "center": center, "radius": round(float(rng.uniform(0.6, 1.6)), 2)})
-    shape = """
-        moves = vectors - center
-        lengths = np.linalg.norm(moves, axis=1)
-        return center + (moves * {weights}[:, None]).mean(axis=0)
-    """
-    usual = "np.minimum(1.0, radius / lengths)"
     called = "np.array([[3.0, 4.0], [1.0, 0.0]]), center=np.array([0.5, 0.0]), radius=1.0"
     return function(
         "clipped_center",
@@ -111,7 +99,12 @@ def clipped_center(rng: np.random.Generator) -> Graded:
             Write `clipped_center(vectors, *, center, radius)`: the new answer, an array of shape $[d]$.
         """,
         takes="vectors, *, center, radius",
-        right=shape.format(weights=usual),
+        right="""
+            moves = vectors - center
+            lengths = np.linalg.norm(moves, axis=1)
+            return {start}(moves * {weights}[:, None]).mean(axis=0)
+        """,
+        parts={"start": "center + ", "weights": "np.minimum(1.0, radius / lengths)"},
         inputs=inputs,
         cases={
             "returns one number for each coordinate": f"np.shape(f({called})) == (2,)",
@@ -124,12 +117,8 @@ def clipped_center(rng: np.random.Generator) -> Graded:
                 pull = (vectors - center).mean(axis=0)
                 return center + pull * min(1.0, radius / np.linalg.norm(pull))
             """,
-            "short pulls stay as they are; they are not stretched to the radius.": shape.format(
-                weights="(radius / lengths)"
-            ),
-            "the average pull is added to the center.": shape.format(weights=usual).replace(
-                "return center + ", "return "
-            ),
+            "short pulls stay as they are; they are not stretched to the radius.": {"weights": "(radius / lengths)"},
+            "the average pull is added to the center.": {"start": ""},
             "it clips each coordinate; the length of a pull counts.": "center + np.clip(vectors - center, -radius, "
             "radius).mean(axis=0)",
         },
@@ -306,17 +295,6 @@ def worker(rng: np.random.Generator) -> Graded:
     def center(lengths: str) -> str:
         return f"(gradients * np.minimum(1.0, clip_norm / np.maximum({lengths}, 1e-12))[:, None]).mean(axis=0)"
 
-    right_size = f"{moved} * clip_norm / len(gradients) * {base}"
-
-    def law(size: str = right_size, middle: str = center(length)) -> str:
-        return f"[{part}(value, noise * {size}) for value in {middle}]"
-
-    def answer(size: str = right_size, middle: str = center(length)) -> str:
-        return f"""
-            mean = {middle}
-            return mean + rng.{draw}(scale={size}, size=len(mean))
-        """
-
     changes = {
         "this is the noise of the sum; the mean moves by less.": {"size": f"{moved} * clip_norm * {base}"},
         "the noise must be in proportion to the clip norm.": {"size": f"{moved} / len(gradients) * {base}"},
@@ -340,7 +318,6 @@ def worker(rng: np.random.Generator) -> Graded:
         {"gradients": gradients, "clip_norm": 2.0} | budget[0],
         {"gradients": gradients[:3] * 2, "clip_norm": 0.5} | budget[1],
     ]
-    one_for_all = answer().replace(", size=len(mean)", "")
     return mechanism(
         "worker_vector",
         title="An honest worker",
@@ -351,14 +328,22 @@ def worker(rng: np.random.Generator) -> Graded:
             {promise}, with no more noise than that takes. Take all randomness from `rng`, and leave `gradients` as they are.
         """,
         takes=takes,
-        right=answer(),
-        law=law(),
+        right=f"""
+            mean = {{middle}}
+            return mean + rng.{draw}(scale={{size}}{{each}})
+        """,
+        law=f"[{part}(value, noise * {{size}}) for value in {{middle}}]",
+        parts={
+            "size": f"{moved} * clip_norm / len(gradients) * {base}",
+            "middle": center(length),
+            "each": ", size=len(mean)",
+        },
         called=settings[0],
         returns=(3,),
         settings=settings,
         neighbours=[],
-        mistakes={text: (law(**change), answer(**change)) for text, change in changes.items()},
-        unexplained={"one noise for all coordinates": one_for_all, "no noise": f"{center(length)}"},
+        mistakes=changes,
+        unexplained={"one noise for all coordinates": {"each": ""}, "no noise": center(length)},
     )
 
 

@@ -48,14 +48,6 @@ probability of the label, wrong with probability at most `alpha`.
 
 
 def radius_item(rng: np.random.Generator, *, noise: str, norm: str, right: str, other: str) -> Graded:
-    shape = """
-        p = {p}
-        return {right} if p > 0.5 else 0.0
-    """
-
-    def answer(p: str = LIMIT, value: str = right) -> str:
-        return shape.format(p=p, right=value)
-
     return function(
         "certified_radius",
         title="A radius from votes",
@@ -67,7 +59,11 @@ def radius_item(rng: np.random.Generator, *, noise: str, norm: str, right: str, 
             used but that they share $1 - p$. `stats.beta.ppf` may help.
         """,
         takes="*, votes, draws, alpha, noise",
-        right=answer(),
+        right="""
+            p = {p}
+            return {value} if p > 0.5 else 0.0
+        """,
+        parts={"p": LIMIT, "value": right},
         inputs=voted(rng),
         cases={
             "is 0 without a majority": "f(votes=10, draws=100, alpha=0.01, noise=1.0) == 0",
@@ -75,13 +71,13 @@ def radius_item(rng: np.random.Generator, *, noise: str, norm: str, right: str, 
             "f(votes=99, draws=100, alpha=0.01, noise=1.0) - 2) < 1e-9",
         },
         mistakes={
-            "it uses the share of the votes itself; the probability may be smaller.": answer("min(votes / draws, 1 - 1e-9)"),
-            "alpha is halved: that is a two-sided interval, and one side is asked.": answer(LIMIT.replace("alpha", "alpha / 2")),
-            "this is the upper limit of the interval.": answer(
-                "min(stats.beta.ppf(1 - alpha, votes + 1, max(draws - votes, 1e-9)), 1 - 1e-9)"
-            ),
-            "this is the formula for the other noise.": answer(value=other),
-            "half of the radius: both quantiles count, and they are equal here.": answer(value=f"({right}) / 2"),
+            "it uses the share of the votes itself; the probability may be smaller.": {"p": "min(votes / draws, 1 - 1e-9)"},
+            "alpha is halved: that is a two-sided interval, and one side is asked.": {"p": LIMIT.replace("alpha", "alpha / 2")},
+            "this is the upper limit of the interval.": {
+                "p": "min(stats.beta.ppf(1 - alpha, votes + 1, max(draws - votes, 1e-9)), 1 - 1e-9)"
+            },
+            "this is the formula for the other noise.": {"value": other},
+            "half of the radius: both quantiles count, and they are equal here.": {"value": f"({right}) / 2"},
         },
         hint="First p from the votes, then the radius from p.",
         rel=1e-6,

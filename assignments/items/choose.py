@@ -182,16 +182,6 @@ def noisy_labels(rng: np.random.Generator) -> Graded:
         words += f"person's records. Then up to {moved} votes go elsewhere in each question."
         right, other = f"{2 * moved} * len(counts)", f"{moved} * len(counts)"
         reason = "a vote that goes elsewhere moves two counts by one each."
-    law = """
-        from dpml.pate import voting
-
-        rows = voting.argmax_probabilities(counts, scale=noise * {} / epsilon)
-        return [laws.discrete(dict(enumerate(row.tolist()))) for row in rows]
-    """
-    answer = """
-        noisy = counts + rng.laplace(scale={} / epsilon, size=np.shape(counts))
-        return tuple(noisy.argmax(axis=1).tolist())
-    """
     wrong = {
         reason: other,
         "each question spends all of epsilon, but the costs of the questions add up.": right.replace(
@@ -219,36 +209,30 @@ def noisy_labels(rng: np.random.Generator) -> Graded:
         "$\\varepsilon$-DP, with no more noise than that takes. Return a tuple with one label for each row, the number of "
         "the class with the largest noisy count. Take all randomness from `rng`.",
         takes="counts, *, epsilon",
-        right=answer.format(right),
-        law=law.format(right),
+        right="""
+            noisy = counts + rng.laplace(scale={size} / epsilon, size={shape})
+            return tuple(noisy.argmax(axis=1).tolist())
+        """,
+        law="""
+            from dpml.pate import voting
+
+            return [laws.labels(row) for row in voting.argmax_probabilities(counts, scale=noise * {size} / epsilon)]
+        """,
+        parts={"size": right, "shape": "np.shape(counts)"},
         called={"counts": np.array([[3, 1], [2, 2], [0, 5]]), "epsilon": 1.0},
         returns=(3,),
         settings=settings,
         neighbours=[],
-        mistakes={text: (law.format(factor), answer.format(factor)) for text, factor in wrong.items()},
+        mistakes={text: {"size": size} for text, size in wrong.items()},
         unexplained={
             "no noise": "tuple(counts.argmax(axis=1).tolist())",
-            "one noise for all classes": f"""
-                noisy = counts + rng.laplace(scale={right} / epsilon, size=(len(counts), 1))
-                return tuple(noisy.argmax(axis=1).tolist())
-            """,
+            "one noise for all classes": {"shape": "(len(counts), 1)"},
         },
     )
 
 
 def two_class_labels(rng: np.random.Generator) -> Graded:
     sigma = "mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)"
-    right = f"math.sqrt(2 * len(counts)) * {sigma}"
-    law = """
-        from scipy.special import ndtr
-
-        first = ndtr((counts[:, 0] - counts[:, 1]) / (math.sqrt(2) * noise * {}))
-        return [laws.discrete({{0: p, 1: 1 - p}}) for p in first.tolist()]
-    """
-    answer = """
-        noisy = counts + rng.normal(scale={}, size=counts.shape)
-        return tuple(noisy.argmax(axis=1).tolist())
-    """
     wrong = {
         "a vote that moves changes two counts by one each.": f"math.sqrt(len(counts)) * {sigma}",
         "this is the noise of one question; the same record votes in all.": f"math.sqrt(2) * {sigma}",
@@ -281,13 +265,22 @@ def two_class_labels(rng: np.random.Generator) -> Graded:
             tuple with one label for each row, 0 or 1, the number of the larger noisy count. Take all randomness from `rng`.
         """,
         takes="counts, *, epsilon, delta",
-        right=answer.format(right),
-        law=law.format(right),
+        right="""
+            noisy = counts + rng.normal(scale={size}, size=counts.shape)
+            return tuple(noisy.argmax(axis=1).tolist())
+        """,
+        law="""
+            from scipy.special import ndtr
+
+            first = ndtr((counts[:, 0] - counts[:, 1]) / (math.sqrt(2) * noise * {size}))
+            return [laws.discrete({0: p, 1: 1 - p}) for p in first.tolist()]
+        """,
+        parts={"size": f"math.sqrt(2 * len(counts)) * {sigma}"},
         called={"counts": np.array([[3, 1], [2, 2], [0, 5]]), "epsilon": 1.0, "delta": 1e-3},
         returns=(3,),
         settings=settings,
         neighbours=[],
-        mistakes={text: (law.format(size), answer.format(size)) for text, size in wrong.items()},
+        mistakes={text: {"size": size} for text, size in wrong.items()},
         unexplained={"no noise": "tuple(counts.argmax(axis=1).tolist())"},
     )
 

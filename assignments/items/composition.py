@@ -255,12 +255,6 @@ def group_counts(rng: np.random.Generator) -> Graded:
     right = two_norm if gaussian else one_norm
     draw, part = ("normal", "laws.normal") if gaussian else ("laplace", "laws.laplace")
 
-    def law(factor: str) -> str:
-        return f"[{part}(count, noise * {factor} * {size}) for count in counts]"
-
-    def answer(factor: str) -> str:
-        return f"counts + rng.{draw}(scale={factor} * {size}, size=len(counts))"
-
     every = "math.sqrt(len(counts))" if gaussian else "len(counts)"
     known = {
         "this takes every count for one of a composition, as if one person moved all of them.": every,
@@ -270,7 +264,6 @@ def group_counts(rng: np.random.Generator) -> Graded:
         known["Gaussian noise needs the L2 norm of the move, the root of the squares, not their sum."] = one_norm
     else:
         known["the L2 norm is for Gaussian noise; Laplace noise needs the sum of the moves."] = two_norm
-    wrong = {text: (law(factor), answer(factor)) for text, factor in known.items() if factor != right}
     promise, noise = PROMISE[gaussian], "Gaussian" if gaussian else "Laplace"
     return mechanism(
         "group_counts",
@@ -284,14 +277,15 @@ def group_counts(rng: np.random.Generator) -> Graded:
             than needed. Do not round, and take all randomness from `rng`.
         """,
         takes=takes,
-        right=answer(right),
-        law=law(right),
+        right=f"counts + rng.{draw}(scale={{factor}} * {size}{{each}})",
+        law=f"[{part}(count, noise * {{factor}} * {size}) for count in counts]",
+        parts={"factor": right, "each": ", size=len(counts)"},
         called={"counts": np.array([3, 5, 8, 2]), "epsilon": 1.0} | ({"delta": 1e-3} if gaussian else {}),
         returns=(4,),
         settings=[{"counts": counts} | budgets[0], {"counts": other} | budgets[0], {"counts": counts[:4]} | budgets[1]],
         neighbours=[(0, 1)],
-        mistakes=wrong,
-        unexplained={"one noise for all": f"counts + rng.{draw}(scale={right} * {size})", "no noise": "counts + 0.0"},
+        mistakes={text: {"factor": factor} for text, factor in known.items() if factor != right},
+        unexplained={"one noise for all": {"each": ""}, "no noise": "counts + 0.0"},
     )
 
 

@@ -46,14 +46,6 @@ def clip_parts(rng: np.random.Generator) -> Graded:
             "split": int(rng.integers(1, columns)), "norms": (first, second),
         })  # fmt: skip
     inputs.append({"gradients": np.array([[0.0, 0.0, 3.0], [3.0, 4.0, 0.0]]), "split": 2, "norms": (1.0, 0.5)})
-    parts = """
-        result = []
-        for part, norm in zip((gradients[:, :split], gradients[:, split:]), norms):
-            lengths = {lengths}
-            result.append(part * {factor})
-        return np.concatenate(result, axis=1)
-    """
-    lengths, factor = "np.linalg.norm(part, axis=1, keepdims=True)", "(norm / np.maximum(lengths, norm))"
     return function(
         "clip_parts",
         title="Clip two layers, each by itself",
@@ -66,7 +58,17 @@ def clip_parts(rng: np.random.Generator) -> Graded:
             to `norms[1]`, each in its own direction. Parts that are short enough stay as they are, zeros too.
         """,
         takes="gradients, *, split, norms",
-        right=parts.format(lengths=lengths, factor=factor),
+        right="""
+            result = []
+            for part, norm in zip((gradients[:, :split], gradients[:, split:]), norms):
+                lengths = {lengths}
+                result.append(part * {factor})
+            return np.concatenate(result, axis=1)
+        """,
+        parts={
+            "lengths": "np.linalg.norm(part, axis=1, keepdims=True)",
+            "factor": "(norm / np.maximum(lengths, norm))",
+        },
         inputs=inputs,
         cases={
             "leaves short parts as they are": "np.allclose(f(np.array([[0.3, 0.4, 0.2]]), split=2, norms=(1.0, 1.0)), "
@@ -79,16 +81,14 @@ def clip_parts(rng: np.random.Generator) -> Graded:
                 norm = np.sqrt(norms[0] ** 2 + norms[1] ** 2)
                 return gradients * (norm / np.maximum(lengths, norm))
             """,
-            "short parts are made longer: this gives every part the same length.": parts.format(
-                lengths=lengths, factor="(norm / np.where(lengths == 0, np.inf, lengths))"
-            ),
+            "short parts are made longer: this gives every part the same length.": {
+                "factor": "(norm / np.where(lengths == 0, np.inf, lengths))"
+            },
             "each number is clipped by itself, which changes the direction.": """
                 first = np.clip(gradients[:, :split], -norms[0], norms[0])
                 return np.concatenate([first, np.clip(gradients[:, split:], -norms[1], norms[1])], axis=1)
             """,
-            "the length is taken over all examples; each example has its own.": parts.format(
-                lengths="np.linalg.norm(part)", factor=factor
-            ),
+            "the length is taken over all examples; each example has its own.": {"lengths": "np.linalg.norm(part)"},
         },
         hint="Take the two parts apart: for each example and each part one length, and one factor of at most 1.",
     )
@@ -103,7 +103,6 @@ def shortened(rng: np.random.Generator) -> Graded:
         )
     ]  # fmt: skip
     inputs.append({"gradients": np.array([[0.0, 0.0], [3.0, 4.0]]), "clip_norm": 1.5, "gamma": 0.1})
-    rule = "gradients * (clip_norm / {below})"
     lengths = "np.linalg.norm(gradients, axis=1, keepdims=True)"
     return function(
         "normalised",
@@ -116,7 +115,8 @@ def shortened(rng: np.random.Generator) -> Graded:
             each example; the result has the same shape. Rows of zeros stay zeros.
         """,
         takes="gradients, *, clip_norm, gamma",
-        right=rule.format(below=f"({lengths} + gamma)"),
+        right="gradients * (clip_norm / {below})",
+        parts={"below": f"({lengths} + gamma)"},
         inputs=inputs,
         cases={
             "leaves zeros as they are": "np.allclose(f(np.zeros((2, 3)), clip_norm=1.0, gamma=0.1), 0.0)",
@@ -124,16 +124,16 @@ def shortened(rng: np.random.Generator) -> Graded:
             "gamma=0.1)) < 2",
         },
         mistakes={
-            "this clips: rows that are short must grow here.": rule.format(below=f"np.maximum({lengths}, clip_norm)"),
-            "gamma is added to each number before the length is taken, not to the length.": rule.format(
-                below="np.linalg.norm(gradients + gamma, axis=1, keepdims=True)"
-            ),
-            "the length is taken over all examples; each example has its own.": rule.format(
-                below="(np.linalg.norm(gradients) + gamma)"
-            ),
-            "this is the sum of absolute values; the length is Euclidean.": rule.format(
-                below="(np.abs(gradients).sum(axis=1, keepdims=True) + gamma)"
-            ),
+            "this clips: rows that are short must grow here.": {"below": f"np.maximum({lengths}, clip_norm)"},
+            "gamma is added to each number before the length is taken, not to the length.": {
+                "below": "np.linalg.norm(gradients + gamma, axis=1, keepdims=True)"
+            },
+            "the length is taken over all examples; each example has its own.": {
+                "below": "(np.linalg.norm(gradients) + gamma)"
+            },
+            "this is the sum of absolute values; the length is Euclidean.": {
+                "below": "(np.abs(gradients).sum(axis=1, keepdims=True) + gamma)"
+            },
         },
         hint="One length for each row, and one factor.",
     )
@@ -198,23 +198,19 @@ def moves(rng: np.random.Generator) -> Graded:
     )
 
 
-def step_law(center: str, deviation: str) -> str:
-    return f"""
-        def clipped(rows, norm):
-            return rows * (norm / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), norm))
+STEP_LAW = """
+    def clipped(rows, norm):
+        return rows * (norm / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), norm))
 
-        return [laws.normal(center, noise * {deviation}) for center in {center}]
-    """
+    return [laws.normal(center, noise * {deviation}) for center in {center}]
+"""
+STEP = """
+    def clipped(rows, norm):
+        return rows * (norm / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), norm))
 
-
-def step_answer(center: str, deviation: str) -> str:
-    return f"""
-        def clipped(rows, norm):
-            return rows * (norm / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), norm))
-
-        center = {center}
-        return center + rng.normal(scale={deviation}, size=len(center))
-    """
+    center = {center}
+    return center + rng.normal(scale={deviation}{each})
+"""
 
 
 def two_norms(rng: np.random.Generator) -> Graded:
@@ -226,17 +222,6 @@ def two_norms(rng: np.random.Generator) -> Graded:
     common = {"split": split, "norms": (first, second), "sigma": sigma, "expected_batch": float(rng.integers(2, 6))}
     other = {"split": 2, "norms": (1.5, 0.6), "sigma": round(1.7 * sigma, 2), "expected_batch": 7.0}
     parts = "np.concatenate([clipped(gradients[:, :split], norms[0]), clipped(gradients[:, split:], norms[1])], axis=1)"
-    mean = f"{parts}.sum(axis=0) / expected_batch"
-    deviation = "sigma * np.sqrt(norms[0] ** 2 + norms[1] ** 2) / expected_batch"
-    realised = f"{parts}.mean(axis=0)"
-    wrong = {
-        "the lengths of the two parts add up in squares.": (mean, "sigma * (norms[0] + norms[1]) / expected_batch"),
-        "one example moves both parts at once; the noise must cover their length together.": (
-            mean, "sigma * max(norms) / expected_batch",
-        ),
-        "the divisor goes for the noise as well.": (mean, "sigma * np.sqrt(norms[0] ** 2 + norms[1] ** 2)"),
-        "the divisor must be the public number, not the number of rows.": (realised, deviation),
-    }  # fmt: skip
     return mechanism(
         "noisy_mean",
         title="A step with two clip norms",
@@ -252,8 +237,13 @@ def two_norms(rng: np.random.Generator) -> Graded:
             `rng`.
         """,
         takes="gradients, *, split, norms, sigma, expected_batch",
-        right=step_answer(mean, deviation),
-        law=step_law(mean, deviation),
+        right=STEP,
+        law=STEP_LAW,
+        parts={
+            "center": f"{parts}.sum(axis=0) / expected_batch",
+            "deviation": "sigma * np.sqrt(norms[0] ** 2 + norms[1] ** 2) / expected_batch",
+            "each": ", size=len(center)",
+        },
         called={"gradients": np.array([[1.0, 2.0, 0.5], [0.1, 0.3, 0.2]]), "split": 1, "norms": (1.0, 0.5), "sigma": 1.0,
                 "expected_batch": 2.0},
         returns=(3,),
@@ -263,8 +253,17 @@ def two_norms(rng: np.random.Generator) -> Graded:
             {"gradients": drawn_gradients(rng, 3, 5, 1.0)} | other,
         ],
         neighbours=[],
-        mistakes={text: (step_law(*both), step_answer(*both)) for text, both in wrong.items()},
-        unexplained={"one noise for all": f"{step_answer(mean, deviation)}".replace(", size=len(center)", "")},
+        mistakes={
+            "the lengths of the two parts add up in squares.": {
+                "deviation": "sigma * (norms[0] + norms[1]) / expected_batch",
+            },
+            "one example moves both parts at once; the noise must cover their length together.": {
+                "deviation": "sigma * max(norms) / expected_batch",
+            },
+            "the divisor goes for the noise as well.": {"deviation": "sigma * np.sqrt(norms[0] ** 2 + norms[1] ** 2)"},
+            "the divisor must be the public number, not the number of rows.": {"center": f"{parts}.mean(axis=0)"},
+        },
+        unexplained={"one noise for all": {"each": ""}},
     )  # fmt: skip
 
 
@@ -275,19 +274,6 @@ def micro_batches(rng: np.random.Generator) -> Graded:
     changed = means.copy()
     changed[0] = 20 * np.sign(means[0])
     common = {"clip_norm": clip_norm, "sigma": sigma}
-    mean = "clipped(means, clip_norm).sum(axis=0)"
-    wrong = {
-        "this is for rows that appear or vanish; here one example turns a row from one end to the other.": (
-            mean, "sigma * clip_norm",
-        ),
-        f"the mean of {size} examples that is clipped afterwards does not move {size} times less: one example can rule it.": (
-            mean, f"2 * sigma * clip_norm / {size}",
-        ),
-        "the rows are added up first; each row must be clipped by itself.": (
-            "clipped(means.sum(axis=0, keepdims=True), clip_norm)[0]", "2 * sigma * clip_norm",
-        ),
-        "sigma counts in units of what one example can move.": (mean, "2 * sigma"),
-    }  # fmt: skip
     return mechanism(
         "noisy_sum",
         title="Micro-batches: means that are clipped",
@@ -302,8 +288,12 @@ def micro_batches(rng: np.random.Generator) -> Graded:
             noise over the largest length by which one example can move the sum. Take all randomness from `rng`.
         """,
         takes="means, *, clip_norm, sigma",
-        right=step_answer(mean, "2 * sigma * clip_norm"),
-        law=step_law(mean, "2 * sigma * clip_norm"),
+        right=STEP,
+        law=STEP_LAW,
+        parts={
+            "center": "clipped(means, clip_norm).sum(axis=0)", "deviation": "2 * sigma * clip_norm",
+            "each": ", size=len(center)",
+        },
         called={"means": np.array([[1.0, 2.0], [0.1, 0.3]]), "clip_norm": 1.0, "sigma": 1.0},
         returns=(2,),
         settings=[
@@ -312,9 +302,20 @@ def micro_batches(rng: np.random.Generator) -> Graded:
             {"means": 4 * np.abs(drawn_gradients(rng, 5, 2, 3.0)), "clip_norm": 3.0, "sigma": round(1.6 * sigma, 2)},
         ],
         neighbours=[],
-        mistakes={text: (step_law(*both), step_answer(*both)) for text, both in wrong.items()},
-        unexplained={"one noise for all": step_answer(mean, "2 * sigma * clip_norm").replace(", size=len(center)", "")},
-    )
+        mistakes={
+            "this is for rows that appear or vanish; here one example turns a row from one end to the other.": {
+                "deviation": "sigma * clip_norm",
+            },
+            f"the mean of {size} examples that is clipped afterwards does not move {size} times less: one example can rule it.": {
+                "deviation": f"2 * sigma * clip_norm / {size}",
+            },
+            "the rows are added up first; each row must be clipped by itself.": {
+                "center": "clipped(means.sum(axis=0, keepdims=True), clip_norm)[0]",
+            },
+            "sigma counts in units of what one example can move.": {"deviation": "2 * sigma"},
+        },
+        unexplained={"one noise for all": {"each": ""}},
+    )  # fmt: skip
 
 
 def per_coordinate(rng: np.random.Generator) -> Graded:

@@ -1,7 +1,8 @@
 """What the sheets share: items of the usual kinds, from their question, the right answer and the typical mistakes.
 
-An answer is Python text: an expression, or the lines of a function's body with their `return`. Each mistake is such an
-answer with the sentence that its author needs to read; it becomes a diagnosis of the hidden tests and a wrong answer.
+An answer is Python text: an expression, or the lines of a function's body with their `return`. What mistakes change in
+it has a name: `parts` says what stands at `{name}` in the right answer. Each mistake is the sentence that its author needs
+to read, with other parts, or with an answer of its own; it becomes a diagnosis of the hidden tests and a wrong answer.
 """
 
 from __future__ import annotations
@@ -53,20 +54,43 @@ def body(answer: str) -> str:
     return indent(text if "return " in text or "raise " in text else f"return {text}", "    ")
 
 
+Wrong = str | Mapping[str, object]  # a wrong answer, or the parts of the right one that differ in it
+
+
+def filled(text: str, parts: Mapping[str, object], wrong: Wrong = "") -> str:
+    """Text with its parts in their places, those of `wrong` before those of `parts`; a part may have parts.
+
+    Raises:
+        ValueError: for a part that the answer does not have.
+    """
+    if isinstance(wrong, str):
+        text = wrong or text
+    elif not wrong.keys() <= parts.keys():
+        raise ValueError(f"wrong must have parts of {list(parts)}, got {list(wrong)}")
+    else:
+        parts = {**parts, **wrong}
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", str(part))
+    return text
+
+
 def number(
     name: str,
     *,
     title: str,
     asked: str,
     right: str,
-    mistakes: Mapping[str, str],
+    mistakes: Mapping[str, Wrong],
+    parts: Mapping[str, object] | None = None,
     setup: str = "",
     rel: float = 2e-4,
     points: int = 2,
 ) -> Graded:
     """A number, by default to at least four digits; `setup` are lines that right and wrong answers begin with."""
     before = f"{code(setup)}\n" if setup else ""
-    listed = "".join(f"\n        checks.Mistake({wrong}, {text!r})," for text, wrong in mistakes.items())
+    wrongs = {text: filled(right, parts or {}, wrong) for text, wrong in mistakes.items()}
+    right = filled(right, parts or {})
+    listed = "".join(f"\n        checks.Mistake({wrong}, {text!r})," for text, wrong in wrongs.items())
     return Graded(
         name=name.replace("_", "-"),
         question=f"{title}\n\n{code(asked)}",
@@ -76,7 +100,7 @@ def number(
         hidden=f'{before}checks.number(\n    {name},\n    name="{name}",\n    expected={right},\n    rel={rel!r},\n'
         f"    mistakes=[{listed}\n    ],\n)",
         points=points,
-        wrong={text: f"{before}{name} = {wrong}" for text, wrong in mistakes.items()},
+        wrong={text: f"{before}{name} = {wrong}" for text, wrong in wrongs.items()},
     )
 
 
@@ -89,14 +113,17 @@ def function(
     right: str,
     inputs: Sequence[Mapping[str, Any]],
     cases: Mapping[str, str],
-    mistakes: Mapping[str, str],
+    mistakes: Mapping[str, Wrong],
+    parts: Mapping[str, object] | None = None,
     hint: str = "",
     rel: float = 1e-6,
     points: int = 2,
 ) -> Graded:
     """A function; `takes` are its parameters, `cases` the visible properties: what holds -> an expression of `f`."""
     head = f"def {name}({takes}):"
-    wrongs = "".join(f"\ndef mistake_{i}({takes}):\n{body(wrong)}\n\n" for i, wrong in enumerate(mistakes.values()))
+    answers = {text: filled(right, parts or {}, wrong) for text, wrong in mistakes.items()}
+    right = filled(right, parts or {})
+    wrongs = "".join(f"\ndef mistake_{i}({takes}):\n{body(wrong)}\n\n" for i, wrong in enumerate(answers.values()))
     listed = "".join(f"\n        checks.Mistake(mistake_{i}, {text!r})," for i, text in enumerate(mistakes))
     shown = "".join(f"\n        ({text!r}, lambda f: {holds})," for text, holds in cases.items())
     return Graded(
@@ -109,7 +136,7 @@ def function(
         f'    name="{name}",\n    reference=reference,\n    inputs={literal(list(inputs))},\n'
         f"    mistakes=[{listed}\n    ],\n    hint={hint!r},\n    rel={rel!r},\n)",
         points=points,
-        wrong={text: f"{head}\n{body(wrong)}" for text, wrong in mistakes.items()},
+        wrong={text: f"{head}\n{body(wrong)}" for text, wrong in answers.items()},
     )
 
 
@@ -124,21 +151,22 @@ def mechanism(
     called: Mapping[str, Any],
     settings: Sequence[Mapping[str, Any]],
     neighbours: Sequence[tuple[int, int]],
-    mistakes: Mapping[str, tuple[str, str]],
+    parts: Mapping[str, object],
+    mistakes: Mapping[str, Mapping[str, object]],
     returns: tuple[int, ...] | None = (),
-    unexplained: Mapping[str, str] | None = None,
+    unexplained: Mapping[str, Wrong] | None = None,
     points: int = 3,
 ) -> Graded:
     """A mechanism with the parameters `takes` and `rng`, and its law, which takes `noise` instead.
 
-    A mistake is a diagnosis with a wrong law and a wrong answer; `unexplained` are wrong answers without a law.
+    A mistake has other parts of both; `unexplained` are wrong answers without a law.
     """
     head = f"def {name}({takes}, rng):"
-    laws = "".join(
-        f"def mistake_{i}({takes}, noise=1.0):\n{body(wrong)}\n\n" for i, (wrong, _) in enumerate(mistakes.values())
-    )
+    wrongs = (filled(law, parts, wrong) for wrong in mistakes.values())
+    laws = "".join(f"def mistake_{i}({takes}, noise=1.0):\n{body(wrong)}\n\n" for i, wrong in enumerate(wrongs))
     listed = "".join(f"\n        checks.Mistake(mistake_{i}, {text!r})," for i, text in enumerate(mistakes))
-    answers = {text: answer for text, (_, answer) in mistakes.items()} | dict(unexplained or {})
+    answers = {text: filled(right, parts, wrong) for text, wrong in ({**mistakes, **(unexplained or {})}).items()}
+    right, law = filled(right, parts), filled(law, parts)
     probed = literal(dict(called)).removesuffix("}") + ', "rng": np.random.default_rng(1)}'
     return Graded(
         name=name.replace("_", "-"),

@@ -77,11 +77,6 @@ def laplace_moment(rng: np.random.Generator) -> Graded:
         {"lam": lam, "scale": round(float(b), 2)}
         for lam, b in zip(drawn_orders(rng), rng.uniform(0.5, 4.0, size=5), strict=True)
     ]
-    right = """
-        ahead = (lam + 1) / (2 * lam + 1) * math.exp(lam / scale)
-        behind = lam / (2 * lam + 1) * math.exp(-(lam + 1) / scale)
-        return math.log(ahead + behind)
-    """
     return function(
         "alpha",
         title="The log-moment of Laplace noise",
@@ -91,17 +86,20 @@ A number that is 1 under $D$ and 0 under $D'$ is released with Laplace noise of 
 $e^{{-|x|/b}}/(2b)$). Write `alpha(lam, *, scale)`: its log-moment, exactly. Split the integral where the loss bends, at 0 and
 at 1.""",
         takes="lam, *, scale",
-        right=right,
+        right="""
+            ahead = ({lam} + 1) / (2 * {lam} + 1) * math.exp({lam} / scale)
+            behind = {lam} / (2 * {lam} + 1) * math.exp(-({lam} + 1) / scale)
+            return math.log(ahead + behind){end}
+        """,
+        parts={"lam": "lam", "end": ""},
         inputs=inputs,
         cases={
             "is above 0": "f(2.0, scale=1.0) > 0",
             "is at most lambda over the scale": "f(2.0, scale=1.5) <= 2 / 1.5",
         },
         mistakes={
-            ORDER: right.replace("math.log(ahead + behind)", "math.log(ahead + behind) / lam"),
-            "the expectation is taken under D', which makes it the moment of lambda - 1.": right.replace(
-                "ahead = (lam", "lam = lam - 1\n        ahead = (lam"
-            ),
+            ORDER: {"end": " / lam"},
+            "the expectation is taken under D', which makes it the moment of lambda - 1.": {"lam": "(lam - 1)"},
             "this is the largest loss, times lambda.": "lam / scale",
             "this has the form of Gaussian noise of this scale.": "lam * (lam + 1) / (2 * scale**2)",
         },
@@ -161,13 +159,6 @@ def phases(rng: np.random.Generator) -> Graded:
         r"$\varepsilon = D + \log(1 - 1/a) - (\log\delta + \log a)/(a - 1)$ for the Rényi divergence $D = \alpha/\lambda$ of "
         r"order $a = \lambda + 1$"
     )  # fmt: skip
-    best = """
-        found = []
-        for lam in range(1, 41):
-            total = sum(steps * moments.log_moment(float(lam), q=q, sigma=sigma) for q, sigma, steps in phases)
-            found.append({conversion})
-        return min(found)
-    """
     apart = """
         result = 0.0
         for q, sigma, steps in phases:
@@ -191,24 +182,27 @@ def phases(rng: np.random.Generator) -> Graded:
             $\alpha$ of all phases together. `moments.log_moment(float(lam), q=q, sigma=sigma)` is that of one step.
         """,
         takes="phases, *, delta",
-        right=best.format(conversion=conversion),
+        right="""
+            found = []
+            for lam in range(1, 41):
+                total = sum({steps}moments.log_moment(float(lam), q=q, sigma=sigma) for q, sigma, steps in phases)
+                found.append({conversion})
+            return min(found)
+        """,
+        parts={"steps": "steps * ", "conversion": conversion},
         inputs=inputs,
         cases={
             "is the same for one phase and for its two halves": f"abs({example}) < 1e-9",
         },
         mistakes={
-            "each phase has paid for delta here; add the log-moments, not the epsilons.": apart.format(
-                conversion=conversion
+            "each phase has paid for delta here; add the log-moments, not the epsilons.": apart,
+            "the best order must be the same for all phases: take the minimum of the sum.": apart.replace(
+                "{conversion}", conversion.replace("math.log(delta)", "math.log(delta) / len(phases)")
             ),
-            "the best order must be the same for all phases: take the minimum of the sum.": apart.format(
-                conversion=conversion.replace("math.log(delta)", "math.log(delta) / len(phases)")
-            ),
-            "a phase costs its log-moment once for each of its steps.": best.format(conversion=conversion).replace(
-                "steps * moments", "moments"
-            ),
-            "lambda and the order lambda + 1 are mixed up in the division.": best.format(
-                conversion=conversion.replace("/ lam", "/ (lam + 1)")
-            ),
+            "a phase costs its log-moment once for each of its steps.": {"steps": ""},
+            "lambda and the order lambda + 1 are mixed up in the division.": {
+                "conversion": conversion.replace("/ lam", "/ (lam + 1)")
+            },
         },
         hint="At a fixed lambda the log-moments add up; then comes delta, then the minimum.",
         points=3,
@@ -299,38 +293,6 @@ def update(rng: np.random.Generator) -> Graded:
     common = {"theta": theta, "learning_rate": rate, "q": 0.5, "clip": clip, "sigma": sigma, "batch": batch}
     other = common | {"q": 0.7, "sigma": 0.5, "learning_rate": 2 * rate, "batch": batch + 2}
 
-    def law(center: str, deviation: str) -> str:
-        return f"""
-            from itertools import product
-
-            coins = np.array(list(product([0, 1], repeat=len(gradients))))
-            chances = np.prod(np.where(coins == 1, q, 1 - q), axis=1)
-            parts = []
-            for drawn in coins:
-                sample = np.asarray(gradients)[drawn == 1]
-                size = max(1, len(sample))
-                parts.append(laws.normal(theta - learning_rate * {center}, noise * {deviation}))
-            return laws.mixture(chances, parts)
-        """
-
-    def answer(center: str, deviation: str) -> str:
-        return f"""
-            sample = gradients[rng.random(len(gradients)) < q]
-            size = max(1, len(sample))
-            return theta - learning_rate * {center} + rng.normal(scale={deviation})
-        """
-
-    right = ("np.clip(sample, -clip, clip).sum() / batch", "learning_rate * sigma * clip / batch")
-    wrong = {
-        "the noise must go through the learning rate and the divisor like the gradients.": (right[0], "sigma * clip"),
-        "sigma counts in units of the clip norm.": (right[0], "learning_rate * sigma / batch"),
-        "the sum is clipped as a whole; each record must be clipped by itself.": (
-            "np.clip(sample.sum(), -clip, clip) / batch", right[1],
-        ),
-        "the divisor must be the public number, not the size of the sample.": (
-            "np.clip(sample, -clip, clip).sum() / size", "learning_rate * sigma * clip / size",
-        ),
-    }  # fmt: skip
     return mechanism(
         "updated",
         title="One step of DP-SGD, learning rate included",
@@ -344,8 +306,28 @@ def update(rng: np.random.Generator) -> Graded:
             all randomness from `rng`.
         """,
         takes="gradients, *, theta, learning_rate, q, clip, sigma, batch",
-        right=answer(*right),
-        law=law(*right),
+        right="""
+            sample = gradients[rng.random(len(gradients)) < q]
+            size = max(1, len(sample))
+            return theta - learning_rate * {sum} / {divisor} + rng.normal(scale={deviation})
+        """,
+        law="""
+            from itertools import product
+
+            coins = np.array(list(product([0, 1], repeat=len(gradients))))
+            chances = np.prod(np.where(coins == 1, q, 1 - q), axis=1)
+            parts = []
+            for drawn in coins:
+                sample = np.asarray(gradients)[drawn == 1]
+                size = max(1, len(sample))
+                parts.append(laws.normal(theta - learning_rate * {sum} / {divisor}, noise * {deviation}))
+            return laws.mixture(chances, parts)
+        """,
+        parts={
+            "sum": "np.clip(sample, -clip, clip).sum()",
+            "deviation": "learning_rate * sigma * clip / {divisor}",
+            "divisor": "batch",
+        },
         called={"gradients": np.array([1.0, 2.0, 0.5])} | common,
         settings=[
             {"gradients": gradients} | common,
@@ -353,7 +335,16 @@ def update(rng: np.random.Generator) -> Graded:
             {"gradients": long} | other,
         ],
         neighbours=[],
-        mistakes={text: (law(*parts), answer(*parts)) for text, parts in wrong.items()},
+        mistakes={
+            "the noise must go through the learning rate and the divisor like the gradients.": {
+                "deviation": "sigma * clip"
+            },
+            "sigma counts in units of the clip norm.": {"deviation": "learning_rate * sigma / batch"},
+            "the sum is clipped as a whole; each record must be clipped by itself.": {
+                "sum": "np.clip(sample.sum(), -clip, clip)"
+            },
+            "the divisor must be the public number, not the size of the sample.": {"divisor": "size"},
+        },
     )
 
 
@@ -363,26 +354,6 @@ def fixed_size_step(rng: np.random.Generator) -> Graded:
     changed = np.append(gradients[:4], clip * 30)
     other = (clip * rng.uniform(0.6, 4.0, size=6)).round(2)
 
-    def law(deviation: str, center: str = "np.clip(part, -clip, clip).sum()") -> str:
-        return f"""
-            from itertools import combinations
-
-            parts = [np.array(part) for part in combinations(gradients, m)]
-            noisy = [laws.normal({center}, noise * {deviation}) for part in parts]
-            return laws.mixture(np.full(len(parts), 1 / len(parts)), noisy)
-        """
-
-    def answer(
-        deviation: str,
-        center: str = "np.clip(part, -clip, clip).sum()",
-        sample: str = "rng.choice(gradients, size=m, replace=False)",
-    ) -> str:
-        return f"""
-            part = {sample}
-            return {center} + rng.normal(scale={deviation})
-        """
-
-    whole = "np.clip(part.sum(), -clip, clip)"
     return mechanism(
         "noisy_sum",
         title="One step with a batch of fixed size",
@@ -396,8 +367,22 @@ def fixed_size_step(rng: np.random.Generator) -> Graded:
             in one replaced record. Take all randomness from `rng`.
         """,
         takes="gradients, *, m, clip, sigma",
-        right=answer("2 * sigma * clip"),
-        law=law("2 * sigma * clip"),
+        right="""
+            part = {sample}
+            return {center} + rng.normal(scale={deviation})
+        """,
+        law="""
+            from itertools import combinations
+
+            parts = [np.array(part) for part in combinations(gradients, m)]
+            noisy = [laws.normal({center}, noise * {deviation}) for part in parts]
+            return laws.mixture(np.full(len(parts), 1 / len(parts)), noisy)
+        """,
+        parts={
+            "sample": "rng.choice(gradients, size=m, replace=False)",
+            "center": "np.clip(part, -clip, clip).sum()",
+            "deviation": "2 * sigma * clip",
+        },
         called={"gradients": np.array([1.0, 2.0, 0.5]), "m": 2, "clip": 1.0, "sigma": 1.0},
         settings=[
             {"gradients": gradients, "m": m, "clip": clip, "sigma": sigma},
@@ -406,17 +391,17 @@ def fixed_size_step(rng: np.random.Generator) -> Graded:
         ],
         neighbours=[],
         mistakes={
-            "this is for a record added or removed; a replaced one can go from one end of the interval to the other.": (
-                law("sigma * clip"), answer("sigma * clip"),
-            ),
-            "sigma counts in units of what a record can move.": (law("sigma"), answer("sigma")),
-            "the sum is clipped as a whole; each record must be clipped by itself.": (
-                law("2 * sigma * clip", whole), answer("2 * sigma * clip", whole),
-            ),
+            "this is for a record added or removed; a replaced one can go from one end of the interval to the other.": {
+                "deviation": "sigma * clip"
+            },
+            "sigma counts in units of what a record can move.": {"deviation": "sigma"},
+            "the sum is clipped as a whole; each record must be clipped by itself.": {
+                "center": "np.clip(part.sum(), -clip, clip)"
+            },
         },
         unexplained={
-            "a fixed batch": answer("2 * sigma * clip", sample="gradients[:m]"),
-            "the mean": answer("2 * sigma * clip", "np.clip(part, -clip, clip).mean()"),
+            "a fixed batch": {"sample": "gradients[:m]"},
+            "the mean": {"center": "np.clip(part, -clip, clip).mean()"},
         },
     )  # fmt: skip
 

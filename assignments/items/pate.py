@@ -58,17 +58,6 @@ def loses(rng: np.random.Generator) -> Graded:
         noise, tail = f"Laplace noise of scale `{key}`", "math.exp(-{gap} / scale) * (0.5 + {gap} / (4 * scale))"
         told = r"$P(W > t) = e^{-t}(\frac12 + \frac t4)$ for $t \ge 0$ and the difference $W$ of two Laplace variables of scale 1"
         small = ("each difference has two noises in it, not one.", "math.exp(-{gap} / scale) / 2")
-    total = """
-        counts = list(counts)
-        leader = max(counts)
-        rivals = list(counts)
-        rivals.remove(leader)
-        return sum({tail} for votes in rivals)
-    """
-
-    def answer(tail: str) -> str:
-        return total.format(tail=tail.format(gap="(leader - votes)"))
-
     return function(
         "upset_bound",
         title="How likely does the leader lose?",
@@ -81,7 +70,14 @@ def loses(rng: np.random.Generator) -> Graded:
             use that {told}, and must keep the digits of small results.
         """,
         takes=f"counts, *, {key}",
-        right=answer(tail),
+        right="""
+            counts = list(counts)
+            leader = max(counts)
+            rivals = list(counts)
+            {without}
+            return sum({tail} for votes in {all})
+        """,
+        parts={"without": "rivals.remove(leader)", "tail": tail, "gap": "(leader - votes)", "all": "rivals"},
         inputs=inputs,
         cases={
             "is one half for two equal counts": f"abs(f(np.array([3, 3]), {key}=2.0) - 0.5) < 1e-9",
@@ -89,11 +85,9 @@ def loses(rng: np.random.Generator) -> Graded:
             f"{key}=2.0)) < 1e-12",
         },
         mistakes={
-            small[0]: answer(small[1]),
-            "every other class can win, not the second alone.": answer(tail).replace(
-                "for votes in rivals", "for votes in [max(rivals)]"
-            ),
-            "the leader is no rival of itself.": answer(tail).replace("rivals.remove(leader)", "pass"),
+            small[0]: {"tail": small[1]},
+            "every other class can win, not the second alone.": {"all": "[max(rivals)]"},
+            "the leader is no rival of itself.": {"without": "pass"},
             "the probabilities of the single rivals are added up here, not put together as if they were independent.": """
                 counts = list(counts)
                 leader = max(counts)
@@ -101,9 +95,9 @@ def loses(rng: np.random.Generator) -> Graded:
                 rivals.remove(leader)
                 stays = 1.0
                 for votes in rivals:
-                    stays *= 1 - TAIL
+                    stays *= 1 - {tail}
                 return 1 - stays
-            """.replace("TAIL", tail.format(gap="(leader - votes)")),
+            """,
         },
         hint="One tail for each other class, at its gap to the leader.",
         rel=1e-7,
@@ -117,27 +111,6 @@ def gaussian_label(rng: np.random.Generator) -> Graded:
     other[k] -= 1
     other[(k + 1) % 3] += 1
     few, many = ({"epsilon": float(e), "delta": float(d)} for e, d in ((rng.choice([0.8, 1.0]), 1e-3), (3.0, 1e-2)))
-    law = """
-        sigma = noise * {factor} * mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
-        z = np.linspace(-9, 9, 2001)
-        chances = []
-        for one in range(len(counts)):
-            below = [
-                0.5 * (1 + np.vectorize(math.erf)((z + (counts[one] - counts[j]) / sigma) / math.sqrt(2)))
-                for j in range(len(counts))
-                if j != one
-            ]
-            chances.append(np.sum(np.exp(-(z**2) / 2) * np.prod(below, axis=0)))
-        return laws.discrete({{j: float(p / sum(chances)) for j, p in enumerate(chances)}})
-    """
-    answer = """
-        sigma = {factor} * mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
-        return int(np.argmax(counts + rng.normal(scale=sigma, size=len(counts))))
-    """
-
-    def both(factor: str) -> tuple[str, str]:
-        return law.format(factor=factor), answer.format(factor=factor)
-
     return mechanism(
         "label",
         title="One label with Gaussian noise",
@@ -149,19 +122,32 @@ def gaussian_label(rng: np.random.Generator) -> Graded:
             $(\varepsilon, \delta)$-DP with no more noise than that needs. `counts` is a NumPy array. Take all randomness from `rng`.
         """,
         takes="counts, *, epsilon, delta",
-        right=both("math.sqrt(2)")[1],
-        law=both("math.sqrt(2)")[0],
+        right="""
+            sigma = {factor} * mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
+            return int(np.argmax(counts + rng.normal(scale=sigma{each})))
+        """,
+        law="""
+            sigma = noise * {factor} * mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
+            z = np.linspace(-9, 9, 2001)
+            chances = []
+            for one in range(len(counts)):
+                below = [
+                    0.5 * (1 + np.vectorize(math.erf)((z + (counts[one] - counts[j]) / sigma) / math.sqrt(2)))
+                    for j in range(len(counts))
+                    if j != one
+                ]
+                chances.append(np.sum(np.exp(-(z**2) / 2) * np.prod(below, axis=0)))
+            return laws.discrete({j: float(p / sum(chances)) for j, p in enumerate(chances)})
+        """,
+        parts={"factor": "math.sqrt(2)", "each": ", size=len(counts)"},
         called={"counts": np.array([3, 5, 1]), "epsilon": 1.0, "delta": 1e-3},
         settings=[{"counts": counts} | few, {"counts": other} | few, {"counts": np.array([2, 5])} | many],
         neighbours=[(0, 1)],
         mistakes={
-            "this is for one count that moves by 1; a moved vote changes two counts.": both("1"),
-            "the sum of the two moves is for Laplace noise; here it is the root of the squares.": both("2"),
+            "this is for one count that moves by 1; a moved vote changes two counts.": {"factor": "1"},
+            "the sum of the two moves is for Laplace noise; here it is the root of the squares.": {"factor": "2"},
         },
-        unexplained={
-            "no noise": "return int(np.argmax(counts))",
-            "one noise for all": both("math.sqrt(2)")[1].replace(", size=len(counts)", ""),
-        },
+        unexplained={"no noise": "return int(np.argmax(counts))", "one noise for all": {"each": ""}},
     )
 
 
@@ -172,18 +158,6 @@ def exponential_label(rng: np.random.Generator) -> Graded:
     other[k] -= 1
     other[(k + 2) % 4] += 1
     few, many = float(rng.choice([0.4, 0.5, 0.7])), float(rng.choice([1.0, 1.2]))
-    law = """
-        weights = np.exp((np.asarray(counts, dtype=float) - max(counts)) * epsilon * {factor} / noise)
-        return laws.discrete({{j: float(p) for j, p in enumerate(weights / weights.sum())}})
-    """
-    answer = """
-        weights = np.exp((counts - counts.max()) * epsilon * {factor})
-        return int(rng.choice(len(counts), p=weights / weights.sum()))
-    """
-
-    def both(factor: str) -> tuple[str, str]:
-        return law.format(factor=factor), answer.format(factor=factor)
-
     return mechanism(
         "label",
         title="One label by the exponential mechanism",
@@ -196,8 +170,15 @@ def exponential_label(rng: np.random.Generator) -> Graded:
             `rng`.
         """,
         takes="counts, *, epsilon",
-        right=both("0.5")[1],
-        law=both("0.5")[0],
+        right="""
+            weights = np.exp((counts - counts.max()) * epsilon * {factor})
+            return int(rng.choice(len(counts), p=weights / weights.sum()))
+        """,
+        law="""
+            weights = np.exp((np.asarray(counts, dtype=float) - max(counts)) * epsilon * {factor} / noise)
+            return laws.discrete({j: float(p) for j, p in enumerate(weights / weights.sum())})
+        """,
+        parts={"factor": "0.5"},
         called={"counts": np.array([3, 5, 1]), "epsilon": 1.0},
         settings=[
             {"counts": counts, "epsilon": few},
@@ -206,11 +187,11 @@ def exponential_label(rng: np.random.Generator) -> Graded:
         ],
         neighbours=[(0, 1)],
         mistakes={
-            "the probabilities of all classes are scaled to add up to 1, which moves as well: that costs the other half.": both(
-                "1.0"
-            ),
-            "this is half as large as the theorem allows: each count moves by 1.": both("0.25"),
-            "a smaller epsilon needs probabilities that are more alike, not less.": both("0.5 / epsilon**2"),
+            "the probabilities of all classes are scaled to add up to 1, which moves as well: that costs the other half.": {
+                "factor": "1.0"
+            },
+            "this is half as large as the theorem allows: each count moves by 1.": {"factor": "0.25"},
+            "a smaller epsilon needs probabilities that are more alike, not less.": {"factor": "0.5 / epsilon**2"},
         },
         unexplained={"no noise": "return int(np.argmax(counts))"},
     )
@@ -235,29 +216,7 @@ def asked_first(rng: np.random.Generator) -> Graded:
     epsilon = float(rng.choice([1.5, 2.0, 2.5]))
     level = {"gap": (4, 7), "against": (6, 5)}["gap" if moved == 2 else "against"]
     order = "-distance" if sense == "at least" else "distance"
-    law = """
-        scale = noise * {moved} / (epsilon * {test})
-        distance = ({value}) - threshold
-        above = -{order} / scale  # how far the answer is inside
-        answers = 1 - math.exp(-above) / 2 if above > 0 else math.exp(above) / 2
-        chances = voting.argmax_probabilities(np.asarray(counts), scale=noise * {votes} / (epsilon * {vote}))
-        return laws.discrete({{-1: 1 - answers}} | {{j: float(answers * p) for j, p in enumerate(chances)}})
-    """
-    answer = """
-        noisy = ({value}) + rng.laplace(scale={moved} / (epsilon * {test}))
-        if noisy {sign} threshold:
-            return -1
-        return int(np.argmax(counts + rng.laplace(scale={votes} / (epsilon * {vote}), size=len(counts))))
-    """
-
-    def both(**changed: object) -> tuple[str, str]:
-        given = {
-            "value": value, "moved": moved, "test": test, "vote": vote, "votes": 2, "order": order,
-            "sign": "<" if sense == "at least" else ">",
-        } | changed  # fmt: skip
-        return law.format(**given), answer.format(**given)
-
-    right = both()
+    sign = "<" if sense == "at least" else ">"
     swapped = {"test": vote, "vote": test} if test != vote else {"test": 1.0, "vote": 1.0}
     budget = "the shares of the test and the vote have changed places."
     if test == vote:
@@ -275,8 +234,24 @@ def asked_first(rng: np.random.Generator) -> Graded:
             at least two counts. Take all randomness from `rng`.
         """,
         takes="counts, *, threshold, epsilon",
-        right=right[1],
-        law=right[0],
+        right=f"""
+            noisy = ({value}){{noise}}
+            if noisy {sign} threshold:
+                return -1
+            return int(np.argmax(counts + rng.laplace(scale={{votes}} / (epsilon * {{vote}}), size=len(counts))))
+        """,
+        law=f"""
+            scale = noise * {{moved}} / (epsilon * {{test}})
+            distance = ({value}) - threshold
+            above = -{order} / scale  # how far the answer is inside
+            answers = 1 - math.exp(-above) / 2 if above > 0 else math.exp(above) / 2
+            chances = voting.argmax_probabilities(np.asarray(counts), scale=noise * {{votes}} / (epsilon * {{vote}}))
+            return laws.discrete({{-1: 1 - answers}} | {{j: float(answers * p) for j, p in enumerate(chances)}})
+        """,
+        parts={
+            "noise": " + rng.laplace(scale={moved} / (epsilon * {test}))", "moved": moved, "test": test, "vote": vote,
+            "votes": 2,
+        },
         called={"counts": np.array([3, 5, 1]), "threshold": 2, "epsilon": 1.0},
         settings=[
             {"counts": counts, "threshold": level[0], "epsilon": epsilon},
@@ -285,13 +260,11 @@ def asked_first(rng: np.random.Generator) -> Graded:
         ],
         neighbours=[(0, 1)],
         mistakes={
-            "look again at how far one moved vote changes the number that is tested.": both(moved=3 - moved),
-            budget: both(**swapped),
-            "the vote needs noise for two counts that change.": both(votes=1),
+            "look again at how far one moved vote changes the number that is tested.": {"moved": 3 - moved},
+            budget: swapped,
+            "the vote needs noise for two counts that change.": {"votes": 1},
         },
-        unexplained={
-            "a test without noise": right[1].replace(f" + rng.laplace(scale={moved} / (epsilon * {test}))", ""),
-        },
+        unexplained={"a test without noise": {"noise": ""}},
         points=4,
     )  # fmt: skip
 

@@ -99,31 +99,6 @@ def release(rng: np.random.Generator) -> Graded:
     spent = f"with ${parts - 1}\\varepsilon/{parts}$" if parts > 2 else "with the other half"
     first = "half of $\\varepsilon$" if parts == 2 else f"$\\varepsilon/{parts}$"
 
-    def law(
-        b: str = f"1 / ({share})",
-        height: str = "0.5 / delta",
-        passed: str = f"tau / ({rest})",
-        failed: str = f"{worst} / ({rest})",
-    ) -> str:
-        return f"""
-            b = {b}
-            t = (b * math.log({height}) - margin) / b
-            p = math.exp(-t) / 2 if t > 0 else 1 - math.exp(t) / 2
-            return laws.mixture([p, 1 - p], [laws.laplace(value, noise * {passed}), laws.laplace(value, noise * {failed})])
-        """
-
-    def answer(
-        b: str = f"1 / ({share})",
-        height: str = "0.5 / delta",
-        passed: str = f"tau / ({rest})",
-        failed: str = f"{worst} / ({rest})",
-    ) -> str:
-        return f"""
-            b = {b}
-            safe = margin + rng.laplace(scale=b) > b * math.log({height})
-            return value + rng.laplace(scale={passed} if safe else {failed})
-        """
-
     changes = {
         "the test spends all of epsilon, and the answer spends more on top.": {"b": "1 / epsilon"},
         "a margin of 0 passes half as often as it may: look at the tail of Laplace noise.": {"height": "1 / delta"},
@@ -164,12 +139,24 @@ def release(rng: np.random.Generator) -> Graded:
             noise than that. Take all randomness from `rng`.
         """,
         takes="value, *, margin, tau, epsilon, delta",
-        right=answer(),
-        law=law(),
+        right="""
+            b = {b}
+            safe = margin + rng.laplace(scale=b) > b * math.log({height})
+            return value + rng.laplace(scale={passed} if safe else {failed})
+        """,
+        law="""
+            b = {b}
+            t = (b * math.log({height}) - margin) / b
+            p = math.exp(-t) / 2 if t > 0 else 1 - math.exp(t) / 2
+            return laws.mixture([p, 1 - p], [laws.laplace(value, noise * {passed}), laws.laplace(value, noise * {failed})])
+        """,
+        parts={
+            "b": f"1 / ({share})", "height": "0.5 / delta", "passed": f"tau / ({rest})", "failed": f"{worst} / ({rest})",
+        },
         called=settings[2],
         settings=settings,
         neighbours=[(0, 1)],
-        mistakes={text: (law(**change), answer(**change)) for text, change in changes.items()},
+        mistakes=changes,
         unexplained={
             "a test without noise": f"""
                 safe = margin > {parts} / epsilon * math.log(0.5 / delta)

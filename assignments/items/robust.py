@@ -145,41 +145,9 @@ def private_step(rng: np.random.Generator) -> Graded:
         lengths = np.abs(gradients)
         clipped = np.clip(gradients, -{bound}, {bound})
         stays = np.lexsort((ids, lengths))[: max(0, len(lengths) - trim)]
-        margin = max(0, trim - np.count_nonzero(lengths > {{}}))
+        margin = max(0, trim - np.count_nonzero(lengths > {{long}}))
         threshold = scale * math.log(0.5 / delta0)
     """
-
-    def law(
-        long: str = f"tau * {bound}", passed: str = f"sigma * tau * {bound}", failed: str = f"sigma * {bound}",
-        rest: str = "clipped.sum()", divided: str = over, kept: str = "clipped[stays].sum()",
-    ) -> str:  # fmt: skip
-        return (
-            code(start).format(long)
-            + "\n"
-            + code(f"""
-            t = (threshold - margin) / scale
-            p = math.exp(-t) / 2 if t > 0 else 1 - math.exp(t) / 2
-            small = laws.normal({kept}{divided}, noise * {passed}{divided})
-            large = laws.normal({rest}{divided}, noise * {failed}{divided})
-            return laws.mixture([p, 1 - p], [small, large])
-        """)
-        )
-
-    def answer(
-        long: str = f"tau * {bound}", passed: str = f"sigma * tau * {bound}", failed: str = f"sigma * {bound}",
-        rest: str = "clipped.sum()", divided: str = over, kept: str = "clipped[stays].sum()",
-    ) -> str:  # fmt: skip
-        return (
-            code(start).format(long)
-            + "\n"
-            + code(f"""
-            if margin + rng.laplace(scale=scale) > threshold:
-                total = {kept} + rng.normal(scale={passed})
-            else:
-                total = {rest} + rng.normal(scale={failed})
-            return total{divided}
-        """)
-        )
 
     changes = {
         "tau is in units of R: the long gradients are those above tau R.": {"long": "tau"},
@@ -228,13 +196,34 @@ def private_step(rng: np.random.Generator) -> Graded:
             and added up, with noise of `sigma` times $R$. Return {released} as one number. Take all randomness from `rng`.
         """,
         takes=takes,
-        right=answer(),
-        law=law(),
+        right=f"""{start.rstrip()}
+        if margin{{noise}} > threshold:
+            total = {{kept}} + rng.normal(scale={{passed}})
+        else:
+            total = {{rest}} + rng.normal(scale={{failed}})
+        return total{{divided}}
+        """,
+        law=f"""{start.rstrip()}
+        t = (threshold - margin) / scale
+        p = math.exp(-t) / 2 if t > 0 else 1 - math.exp(t) / 2
+        small = laws.normal({{kept}}{{divided}}, noise * {{passed}}{{divided}})
+        large = laws.normal({{rest}}{{divided}}, noise * {{failed}}{{divided}})
+        return laws.mixture([p, 1 - p], [small, large])
+        """,
+        parts={
+            "long": f"tau * {bound}",
+            "passed": f"sigma * tau * {bound}",
+            "failed": f"sigma * {bound}",
+            "rest": "clipped.sum()",
+            "divided": over,
+            "kept": "clipped[stays].sum()",
+            "noise": " + rng.laplace(scale=scale)",
+        },
         called=settings[0],
         settings=settings,
         neighbours=[],
-        mistakes={text: (law(**change), answer(**change)) for text, change in changes.items()},
-        unexplained={"a test without noise": answer().replace(" + rng.laplace(scale=scale)", "")},
+        mistakes=changes,
+        unexplained={"a test without noise": {"noise": ""}},
         points=4,
     )
 

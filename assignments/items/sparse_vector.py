@@ -179,38 +179,11 @@ def first_one(rng: np.random.Generator) -> Graded:
     level = float(stream[2])
     other = stream + (np.array([1.0, -1.0, 1.0]) if lower else 1.0)
     epsilon = float(rng.choice([0.8, 1.0, 1.5]))
-    law = """
-        chances = {{}}
-        for i in range(len(stream) + 1):
-            bits = [0] * i + [1] * (i < len(stream))
-            part = SIGN * np.asarray(stream, dtype=float)[: len(bits)]
-            chances[i if i < len(stream) else None] = math.exp(outcomes.outcome_log_probability(
-                part, above=bits, threshold=SIGN * threshold, threshold_scale=noise * {one} / epsilon,
-                query_scale=noise * {two} / epsilon,
-            ))
-        total = sum(chances.values())
-        return laws.discrete({{key: chance / total for key, chance in chances.items()}})
-    """.replace("SIGN", "-1" if lower else "1")
-    text = """
-        noisy = threshold + rng.laplace(scale={one} / epsilon)
-        for i, value in enumerate(stream):
-            if value + rng.laplace(scale={two} / epsilon) {sign} noisy:
-                return i
-        return None
-    """
-
-    def both(one: str, two: str) -> tuple[str, str]:
-        return law.format(one=one, two=two), text.format(one=one, two=two, sign=sign)
-
-    right = both("2", factor)
+    times = "-1" if lower else "1"
     moves = "in either direction" if lower else "all of them upwards or all of them downwards"
     needed = "this noise of the queries is for answers that all move in the same direction."
     if not lower:
         needed = "this noise of the queries is more than needed for answers that all move in the same direction."
-    fresh = text.format(one="2", two=factor, sign=sign).replace(
-        "    noisy = threshold + rng.laplace(scale=2 / epsilon)\n", ""
-    )
-    fresh = fresh.replace("if value", "noisy = threshold + rng.laplace(scale=2 / epsilon)\n            if value")
     return mechanism(
         f"first_{word}",
         title=f"The first query {word} the threshold",
@@ -223,8 +196,26 @@ def first_one(rng: np.random.Generator) -> Graded:
             technique needs for $\varepsilon$-DP of the whole. Take all randomness from `rng`.
         """,
         takes="stream, *, threshold, epsilon",
-        right=right[1],
-        law=right[0],
+        right="""
+            noisy = threshold + rng.laplace(scale={one} / epsilon)
+            for i, value in enumerate(stream):
+                if value{noise} {sign} noisy:
+                    return i
+            return None
+        """,
+        law=f"""
+            chances = {{}}
+            for i in range(len(stream) + 1):
+                bits = [0] * i + [1] * (i < len(stream))
+                part = {times} * np.asarray(stream, dtype=float)[: len(bits)]
+                chances[i if i < len(stream) else None] = math.exp(outcomes.outcome_log_probability(
+                    part, above=bits, threshold={times} * threshold, threshold_scale=noise * {{one}} / epsilon,
+                    query_scale=noise * {{two}} / epsilon,
+                ))
+            total = sum(chances.values())
+            return laws.discrete({{key: chance / total for key, chance in chances.items()}})
+        """,
+        parts={"one": "2", "noise": " + rng.laplace(scale={two} / epsilon)", "two": factor, "sign": sign},
         called={"stream": np.array([9.0, -9.0, 9.0, -9.0]), "threshold": 0.0, "epsilon": 20.0},
         returns=None,
         settings=[
@@ -234,15 +225,10 @@ def first_one(rng: np.random.Generator) -> Graded:
         ],
         neighbours=[(0, 1)],
         mistakes={
-            needed: both("2", twice),
-            "the threshold needs noise as well; without it every query that goes on tells something.": both(
-                "1e-4", factor
-            ),
+            needed: {"two": twice},
+            "the threshold needs noise as well; without it every query that goes on tells something.": {"one": "1e-4"},
         },
-        unexplained={
-            "the other side": right[1].replace(f" {sign} noisy", f" {'>=' if lower else '<'} noisy"),
-            "no noise on the queries": right[1].replace(f" + rng.laplace(scale={factor} / epsilon)", ""),
-        },
+        unexplained={"the other side": {"sign": ">=" if lower else "<"}, "no noise on the queries": {"noise": ""}},
     )
 
 

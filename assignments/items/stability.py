@@ -137,33 +137,18 @@ def tested_release(rng: np.random.Generator) -> Graded:
     s = int(rng.integers(1, 4))
     epsilon, delta = float(rng.choice([0.5, 0.8, 1.0])), float(rng.choice([0.02, 0.05, 0.1]))
     near = round(s * math.log(1 / (2 * delta)) / epsilon)
-    law = """
-        gap = score - {threshold}
-        z = -gap * epsilon / (noise * {scale})
-        released = math.exp(-z) / 2 if z > 0 else 1 - math.exp(z) / 2
-        return laws.discrete({{answer: released, -1: 1 - released}})
-    """
-    text = """
-        noisy = score + rng.laplace(scale={scale} / epsilon)
-        return answer if noisy > {threshold} else -1
-    """
-
-    def both(scale: str, threshold: str) -> tuple[str, str]:
-        return law.format(scale=scale, threshold=threshold), text.format(scale=scale, threshold=threshold)
-
     least = f"{s} * math.log(1 / (2 * delta)) / epsilon"
     mistakes = {
-        "this threshold promises half of the delta, and so fails more often than it has to.": both(
-            f"{s}", f"{s} * math.log(1 / delta) / epsilon"
-        ),
-        "this threshold is too low: at score 0 the answer must come with a probability of at most delta.": both(
-            f"{s}", f"{s} * math.log(1 / (4 * delta)) / epsilon"
-        ),
+        "this threshold promises half of the delta, and so fails more often than it has to.": {
+            "threshold": f"{s} * math.log(1 / delta) / epsilon"
+        },
+        "this threshold is too low: at score 0 the answer must come with a probability of at most delta.": {
+            "threshold": f"{s} * math.log(1 / (4 * delta)) / epsilon"
+        },
     }
     if s > 1:
-        mistakes["noise and threshold are for a score that moves by 1."] = both(
-            "1", "math.log(1 / (2 * delta)) / epsilon"
-        )
+        lesser = {"scale": "1", "threshold": "math.log(1 / (2 * delta)) / epsilon"}
+        mistakes["noise and threshold are for a score that moves by 1."] = lesser
     moves = f"at most {s}" if s > 1 else "at most 1"
     return mechanism(
         "tested_release",
@@ -179,8 +164,17 @@ def tested_release(rng: np.random.Generator) -> Graded:
             a whole number. Take all randomness from `rng`.
         """,
         takes="answer, *, score, epsilon, delta",
-        right=both(f"{s}", least)[1],
-        law=both(f"{s}", least)[0],
+        right="""
+            noisy = score + rng.laplace(scale={scale} / epsilon)
+            return answer if noisy > {threshold} else -1
+        """,
+        law="""
+            gap = score - {threshold}
+            z = -gap * epsilon / (noise * {scale})
+            released = math.exp(-z) / 2 if z > 0 else 1 - math.exp(z) / 2
+            return laws.discrete({answer: released, -1: 1 - released})
+        """,
+        parts={"scale": s, "threshold": least},
         called={"answer": 3, "score": 4, "epsilon": 1.0, "delta": 0.01},
         settings=[
             {"answer": 2, "score": near, "epsilon": epsilon, "delta": delta},
