@@ -30,11 +30,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpml import arguments
-from dpml.audit.samples import counts_of_best_test, upper_limit
+from dpml.audit.samples import best_test
 from dpml.mechanisms import gaussian_epsilon
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
 __all__ = ["GaussianEvidence", "gaussian_lower_bound_from_scores"]
 
@@ -78,22 +78,11 @@ def gaussian_lower_bound_from_scores(
 
     Source: the theorem at the head of this module.
     """
-    on_d = arguments.array("scores", scores, ndim=1, min_size=2)
-    on_neighbour = arguments.array("scores_neighbour", scores_neighbour, ndim=1, min_size=2)
     delta = arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
-    confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-    rng = arguments.generator("rng", rng)
-    alarm = (1.0 - confidence) / 2.0
 
-    def mu(misses: Any, positives: int, false_alarms: Any, negatives: int) -> NDArray[np.float64]:
-        beta, alpha = (
-            upper_limit(c, trials=n, alarm=alarm) for c, n in ((misses, positives), (false_alarms, negatives))
-        )
-        found: NDArray[np.float64] = np.maximum(0.0, -ndtri(beta) - ndtri(alpha))  # 1 is -inf, which is fine
-        return found
+    def mu(beta: Any, alpha: Any) -> Any:
+        return np.maximum(0.0, -ndtri(beta) - ndtri(alpha))  # 1 is -inf, which is fine
 
-    misses, positives, false_alarms, negatives = counts_of_best_test(on_d, on_neighbour, bound=mu, rng=rng)
-    least = float(mu(misses, positives, false_alarms, negatives))
+    least, counts = best_test(scores, scores_neighbour=scores_neighbour, bound=mu, confidence=confidence, rng=rng)
     epsilon = gaussian_epsilon(sigma=1.0 / least, delta=delta) if least > 0.0 else 0.0
-    counts = positives - misses, positives, false_alarms, negatives
-    return GaussianEvidence(least, epsilon, delta, confidence, *counts)
+    return GaussianEvidence(least, epsilon, delta, float(confidence), *counts)

@@ -31,6 +31,7 @@ refutes the claim; a bound below it proves nothing. The neighbouring relation is
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +52,9 @@ __all__ = [
     "lower_limit",
     "upper_limit",
 ]
+
+Bound = Callable[[Any, Any], Any]
+"""From upper limits of the error rates, beta (misses) and alpha (false alarms), or arrays, to what they prove."""
 
 _MOST_THRESHOLDS = 1000  # candidates tried on the quarter; more would only slow the search down
 
@@ -151,8 +155,9 @@ def epsilon_lower_bound(
     false_positives = arguments.integer("false_positives", false_positives, 0, negatives)
     delta = arguments.probability("delta", delta)
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-    bound = _bound(positives - true_positives, positives, false_positives, negatives, delta, confidence)
-    return Evidence(float(bound), delta, confidence, true_positives, positives, false_positives, negatives)
+    limits = _limits(positives - true_positives, positives, false_positives, negatives, confidence)
+    bound = float(_bound(*limits, delta=delta))
+    return Evidence(bound, delta, confidence, true_positives, positives, false_positives, negatives)
 
 
 def epsilon_lower_bound_from_scores(
@@ -175,55 +180,47 @@ def epsilon_lower_bound_from_scores(
 
     Source: as `epsilon_lower_bound`; sample splitting.
     """
-    on_d = arguments.array("scores", scores, ndim=1, min_size=2)
-    on_neighbour = arguments.array("scores_neighbour", scores_neighbour, ndim=1, min_size=2)
     delta = arguments.probability("delta", delta)
-    confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-    rng = arguments.generator("rng", rng)
-
-    def bound(misses: Any, positives: int, false_alarms: Any, negatives: int) -> NDArray[np.float64]:
-        return _bound(misses, positives, false_alarms, negatives, delta, confidence)
-
-    misses, positives, false_alarms, negatives = counts_of_best_test(on_d, on_neighbour, bound=bound, rng=rng)
-    return epsilon_lower_bound(
-        true_positives=positives - misses,
-        positives=positives,
-        false_positives=false_alarms,
-        negatives=negatives,
-        delta=delta,
-        confidence=confidence,
-    )
+    bound = functools.partial(_bound, delta=delta)
+    at_least, counts = best_test(scores, scores_neighbour=scores_neighbour, bound=bound, confidence=confidence, rng=rng)
+    return Evidence(at_least, delta, float(confidence), *counts)
 
 
-def counts_of_best_test(
-    on_d: NDArray[np.float64],
-    on_neighbour: NDArray[np.float64],
+def best_test(
+    scores: ArrayLike,
     *,
-    bound: Callable[..., NDArray[np.float64]],
+    scores_neighbour: ArrayLike,
+    bound: Bound,
+    confidence: float,
     rng: np.random.Generator,
-) -> tuple[int, int, int, int]:
-    """Choose a threshold and a direction on a random quarter of the runs; return what they achieve on the others.
+) -> tuple[float, tuple[int, int, int, int]]:
+    """Choose a threshold and a direction on a random quarter of the runs; return what is proved by the others.
 
-    `bound` of arrays of misses, the number of runs on D, arrays of false alarms and the number of runs on D' is what
-    the choice makes as large as it can. Returned are its four arguments, counted on runs that had no part in the
-    choice.
+    The choice makes `bound` as large as it can. Returned are the bound and the four counts of `Evidence`, of runs that
+    had no part in the choice.
 
     Raises:
-        ValueError: not by itself; the callers check.
+        ValueError: if scores or scores_neighbour is not a one-dimensional array of at least two finite numbers,
+            confidence not in (0, 1) or rng not a Generator.
 
     Source: sample splitting.
     """
+    on_d = arguments.array("scores", scores, ndim=1, min_size=2)
+    on_neighbour = arguments.array("scores_neighbour", scores_neighbour, ndim=1, min_size=2)
+    confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
+    rng = arguments.generator("rng", rng)
     on_d, on_neighbour = rng.permutation(on_d), rng.permutation(on_neighbour)
     some_d, some_neighbour = max(1, on_d.size // 4), max(1, on_neighbour.size // 4)
-    threshold, above = _best_test(on_d[:some_d], on_neighbour[:some_neighbour], bound)
+    threshold, above = _best_test(on_d[:some_d], on_neighbour[:some_neighbour], bound, confidence)
     on_d, on_neighbour = on_d[some_d:], on_neighbour[some_neighbour:]
     misses = int(np.count_nonzero((on_d >= threshold) != above))
     false_alarms = int(np.count_nonzero((on_neighbour >= threshold) == above))
-    return misses, on_d.size, false_alarms, on_neighbour.size
+    limits = _limits(misses, on_d.size, false_alarms, on_neighbour.size, confidence)
+    return float(bound(*limits)), (on_d.size - misses, on_d.size, false_alarms, on_neighbour.size)
 
 
 def _best_test(
-    on_d: NDArray[np.float64], on_neighbour: NDArray[np.float64], bound: Callable[..., NDArray[np.float64]]
+    on_d: NDArray[np.float64], on_neighbour: NDArray[np.float64], bound: Bound, confidence: float
 ) -> tuple[float, bool]:
     """The threshold, and whether "D" is said at or above it, with the largest bound on these runs."""
     thresholds = np.unique(np.concatenate([on_d, on_neighbour]))
@@ -232,24 +229,20 @@ def _best_test(
     below_d = np.searchsorted(np.sort(on_d), thresholds)  # how many scores are < threshold
     below_neighbour = np.searchsorted(np.sort(on_neighbour), thresholds)
     n_d, n_neighbour = on_d.size, on_neighbour.size
-    said_above = bound(below_d, n_d, n_neighbour - below_neighbour, n_neighbour)
-    said_below = bound(n_d - below_d, n_d, below_neighbour, n_neighbour)
+    said_above = bound(*_limits(below_d, n_d, n_neighbour - below_neighbour, n_neighbour, confidence))
+    said_below = bound(*_limits(n_d - below_d, n_d, below_neighbour, n_neighbour, confidence))
     above = bool(said_above.max() >= said_below.max())
     return float(thresholds[int(np.argmax(said_above if above else said_below))]), above
 
 
-def _bound(
-    misses: ArrayLike,
-    positives: int,
-    false_alarms: ArrayLike,
-    negatives: int,
-    delta: float,
-    confidence: float,
-) -> NDArray[np.float64]:
-    """The bound of the theorem for arrays of counts."""
+def _limits(misses: Any, positives: int, false_alarms: Any, negatives: int, confidence: float) -> tuple[Any, Any]:
+    """Upper limits of both error rates, beta and alpha, that hold at once."""
     alarm = (1.0 - confidence) / 2.0
-    beta = upper_limit(misses, trials=positives, alarm=alarm)
-    alpha = upper_limit(false_alarms, trials=negatives, alarm=alarm)
+    return upper_limit(misses, trials=positives, alarm=alarm), upper_limit(false_alarms, trials=negatives, alarm=alarm)
+
+
+def _bound(beta: Any, alpha: Any, *, delta: float) -> NDArray[np.float64]:
+    """The bound of the theorem."""
     first = np.log(np.maximum(1.0 - beta - delta, math.ulp(0.0))) - np.log(alpha)
     second = np.log(np.maximum(1.0 - alpha - delta, math.ulp(0.0))) - np.log(beta)
     bound: NDArray[np.float64] = np.maximum(0.0, np.maximum(first, second))
