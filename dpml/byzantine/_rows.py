@@ -79,16 +79,30 @@ def received(vectors: Any, n_byzantine: int, *, slope: int, spare: int) -> Recei
     n = len(rows)
     if n < spare:
         raise ValueError(f"vectors must be at least {spare} for this rule, got {n}")
-    try:
-        f = arguments.integer("n_byzantine", n_byzantine, 0, (n - spare) // slope)
-    except ValueError as refusal:
-        raise ValueError(f"{refusal}: the rule needs n >= {slope} n_byzantine + {spare}, and n is {n}") from None
+    f = liars(n, n_byzantine, slope=slope, spare=spare)
     good = finite(rows, vectors)
     places = np.flatnonzero(good)
     lost = n - len(places)
     if lost > f:
         raise ValueError(f"vectors must have at most n_byzantine = {f} rows that are not finite, got {lost}")
     return Received(rows if lost == 0 else rows[places.tolist()], f - lost, places)
+
+
+def liars(n: int, n_byzantine: int, *, slope: int, spare: int, least: int = 0) -> int:
+    """`n_byzantine`, at least `least`, where n >= slope n_byzantine + spare."""
+    try:
+        return arguments.integer("n_byzantine", n_byzantine, least, (n - spare) // slope)
+    except ValueError as refusal:
+        raise ValueError(f"{refusal}: the rule needs n >= {slope} n_byzantine + {spare}, and n is {n}") from None
+
+
+def finite_rows(name: str, vectors: Any) -> Rows:
+    """The rows, all of which must be finite, for what no Byzantine worker sends."""
+    rows = checked(name, vectors)
+    good = finite(rows, vectors)
+    if not good.all():
+        raise ValueError(f"{name} must be finite, got row {int(np.flatnonzero(~good)[0])} that is not")
+    return rows
 
 
 def finite(rows: Rows, vectors: Any) -> NDArray[np.bool_]:

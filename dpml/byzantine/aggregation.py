@@ -117,8 +117,8 @@ def krum(vectors: Any, *, n_byzantine: int) -> Any:
     adversaries", NeurIPS 2017, section 4.
     """
     sent = received(vectors, n_byzantine, slope=2, spare=3)
-    best = int(_scores(distances(sent.rows), sent.n_byzantine).argmin())
-    return like(vectors, sent.rows[[best]][0])
+    best = _by_score(distances(sent.rows), sent.n_byzantine)[:1]
+    return like(vectors, sent.rows[best.tolist()][0])
 
 
 def multi_krum(vectors: Any, *, n_byzantine: int) -> Any:
@@ -132,7 +132,8 @@ def multi_krum(vectors: Any, *, n_byzantine: int) -> Any:
     squares, to the n - f - 1 nearest.)
     """
     sent = received(vectors, n_byzantine, slope=2, spare=3)
-    return like(vectors, mixed(sent.rows, _multi_krum(distances(sent.rows), sent.n_byzantine)))
+    best = _by_score(distances(sent.rows), sent.n_byzantine)[: len(sent.rows) - sent.n_byzantine - 2]
+    return like(vectors, average_of(sent.rows, best))
 
 
 def mda_subset(vectors: Any, *, n_byzantine: int) -> NDArray[np.int64]:
@@ -301,18 +302,16 @@ def _scores(squares: Matrix, f: int) -> Matrix:
     return np.asarray(np.sort(squares, axis=1)[:, 1 : len(squares) - f - 1].sum(axis=1))
 
 
-def _multi_krum(squares: Matrix, f: int) -> Matrix:
-    weights = np.zeros(len(squares))
-    weights[_scores(squares, f).argsort(kind="stable")[: len(squares) - f - 2]] = 1.0 / (len(squares) - f - 2)
-    return weights
+def _by_score(squares: Matrix, f: int) -> NDArray[np.int64]:
+    """The numbers of the rows; of equal scores the lowest first."""
+    return _scores(squares, f).argsort(kind="stable")
 
 
 def _rounds(squares: Matrix, f: int) -> list[list[int]]:
     """The rows that are left in each round of Bulyan, by increasing score; the first of them leaves."""
     left, rounds = list(range(len(squares))), []
     for _ in range(len(squares) - 2 * f - 2):
-        order = _scores(squares[np.ix_(left, left)], f).argsort(kind="stable")
-        rounds.append([left[at] for at in order])
+        rounds.append([left[at] for at in _by_score(squares[np.ix_(left, left)], f)])
         left.remove(rounds[-1][0])
     return rounds
 

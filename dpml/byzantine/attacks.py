@@ -21,10 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dpml import arguments
-from dpml.byzantine._rows import Rows, average_of, checked, finite, like
+from dpml.byzantine._rows import average_of, finite_rows, like
 
 __all__ = ["empire", "little", "mimic", "sign_flip"]
 
@@ -43,7 +41,9 @@ def little(honest: Any, *, z: float = 1.0) -> Any:
     Source: the Byzantine paper (Guerraoui et al.), appendix D.3; Baruch, Baruch and Goldberg, "A little is enough",
     NeurIPS 2019.
     """
-    rows = _honest(honest, 2)
+    rows = finite_rows("honest", honest)
+    if len(rows) < 2:
+        raise ValueError(f"honest must be at least 2 rows, got {len(rows)}")
     z = arguments.real("z", z, -1e6, 1e6)
     average = average_of(rows, range(len(rows)))
     spread = (((rows - average) ** 2).sum(0) / (len(rows) - 1)) ** 0.5  # `std` of torch takes ten times as long
@@ -61,7 +61,7 @@ def empire(honest: Any, *, zeta: float = 1.1) -> Any:
 
     Source: the Byzantine paper (Guerraoui et al.), appendix D.3; Xie, Koyejo and Gupta, "Fall of empires", UAI 2019.
     """
-    rows = _honest(honest, 1)
+    rows = finite_rows("honest", honest)
     zeta = arguments.real("zeta", zeta, 0.0, 1e6)
     return like(honest, (1.0 - zeta) * average_of(rows, range(len(rows))))
 
@@ -74,7 +74,7 @@ def sign_flip(honest: Any) -> Any:
 
     Source: Xie, Koyejo and Gupta, "Fall of empires", UAI 2019, with epsilon = 1.
     """
-    rows = _honest(honest, 1)
+    rows = finite_rows("honest", honest)
     return like(honest, -average_of(rows, range(len(rows))))
 
 
@@ -87,16 +87,6 @@ def mimic(honest: Any, *, index: int = 0) -> Any:
 
     Source: Karimireddy, He and Jaggi, "Byzantine-robust learning on heterogeneous datasets via bucketing", ICLR 2022.
     """
-    rows = _honest(honest, 1)
+    rows = finite_rows("honest", honest)
     index = arguments.integer("index", index, 0, len(rows) - 1)
     return like(honest, rows[[index]][0])
-
-
-def _honest(honest: Any, least: int) -> Rows:
-    rows = checked("honest", honest)
-    if len(rows) < least:
-        raise ValueError(f"honest must be at least {least} rows, got {len(rows)}")
-    good = finite(rows, honest)
-    if not good.all():
-        raise ValueError(f"honest must be finite, got row {int(np.flatnonzero(~good)[0])} that is not")
-    return rows

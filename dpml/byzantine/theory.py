@@ -55,12 +55,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpml import arguments, mechanisms
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import fixed_size
-from dpml.byzantine._rows import blocks, checked, finite, host, received
+from dpml.byzantine._rows import blocks, finite_rows, host, liars, received
 
 __all__ = [
     "ConvergenceBound",
@@ -550,22 +549,11 @@ def corollary_1(
 
     Source: the Byzantine paper (Guerraoui et al.), Corollary 1. (Its proof prints eta where eta^2 is meant.)
     """
-    s = theorem_1_noise(clip_norm=clip_norm, q=q, m=m, epsilon=epsilon, delta=delta)
-    left = proposition_2_bounds(
-        kappa=kappa, clip_norm=clip_norm, dimension=dimension, q=q, m=m, epsilon=epsilon, delta=delta, v=v
-    )
-    return theorem_2_bound(
-        eta=math.sqrt(left.sufficient),
-        gap=gap,
-        alpha=alpha,
-        mu=mu,
-        smoothness=smoothness,
-        v=v,
-        dimension=dimension,
-        s=s,
-        clip_norm=clip_norm,
-        steps=steps,
-    )
+    step: dict[str, Any] = {"clip_norm": clip_norm, "q": q, "m": m, "epsilon": epsilon, "delta": delta}
+    size: dict[str, Any] = {"dimension": dimension, "v": v}
+    path: dict[str, Any] = {"gap": gap, "alpha": alpha, "mu": mu, "smoothness": smoothness, "steps": steps}
+    eta, s = math.sqrt(proposition_2_bounds(kappa=kappa, **size, **step).sufficient), theorem_1_noise(**step)
+    return theorem_2_bound(eta=eta, s=s, clip_norm=clip_norm, **size, **path)
 
 
 class Resilience(NamedTuple):
@@ -618,7 +606,8 @@ def measured_resilience(outputs: Any, *, gradients: Any) -> Resilience:
     True 1.0
     False 1.0
     """
-    answers, honest = (_finite_rows(name, rows) for name, rows in (("outputs", outputs), ("gradients", gradients)))
+    given = {"outputs": outputs, "gradients": gradients}
+    answers, honest = (host(finite_rows(name, rows)).astype(np.float64) for name, rows in given.items())
     if answers.shape[1] != honest.shape[1]:
         raise ValueError(f"outputs must have {honest.shape[1]} columns, as gradients, got {answers.shape[1]}")
     largest = float(abs(honest).max())
@@ -663,19 +652,9 @@ def mda_threshold(*, n: int, n_byzantine: int) -> float:
     return math.sqrt(1.0 + 1.0 / (n - f))
 
 
-def _finite_rows(name: str, vectors: Any) -> NDArray[np.float64]:
-    rows = checked(name, vectors)
-    if not finite(rows, vectors).all():
-        raise ValueError(f"{name} must be finite, got a row that is not")
-    return host(rows).astype(np.float64)
-
-
 def _workers(n: int, n_byzantine: int, slope: int, spare: int, *, least: int = 0) -> tuple[int, int]:
     n = arguments.integer("n", n, spare + slope * least, 10**9)
-    try:
-        return n, arguments.integer("n_byzantine", n_byzantine, least, (n - spare) // slope)
-    except ValueError as refusal:
-        raise ValueError(f"{refusal}: the rule needs n >= {slope} n_byzantine + {spare}, and n is {n}") from None
+    return n, liars(n, n_byzantine, slope=slope, spare=spare, least=least)
 
 
 def _moves(clip_norm: float, q: float, m: int) -> tuple[float, float]:
