@@ -17,8 +17,8 @@ $\ell_\infty$, the gradient over its length for $\ell_2$.
 | `mim` | mu / steps each | x | a sum of earlier gradients |
 | `pgd` (Madry) | 2.5 mu / steps each | a random point of the ball | |
 
-What they find is a lower bound on what an attacker can do. Labels that an attack is given must not be secret ones:
-StoBatch passes the model's own predictions, `model(x).argmax(1)`.
+All take `norm`, `low` and `high` as `fgsm` does. What they find is a lower bound on what an attacker can do. Labels
+that an attack is given must not be secret ones: StoBatch passes the model's own predictions, `model(x).argmax(1)`.
 
 Images are treated one by one: `model` must not mix them. Its parameters, their gradients and its mode are left alone.
 """
@@ -116,18 +116,7 @@ def fgsm(
     return _climb(model, loss_fn, x, y, size=size, step=1.0, steps=1, norm=norm, low=low, high=high)
 
 
-def ifgsm(
-    model: Model,
-    loss_fn: LossFunction,
-    x: Tensor,
-    y: Tensor,
-    *,
-    size: float,
-    steps: int,
-    norm: Norm = L_INF,
-    low: float = -1.0,
-    high: float = 1.0,
-) -> Tensor:
+def ifgsm(model: Model, loss_fn: LossFunction, x: Tensor, y: Tensor, *, size: float, steps: int, **more: Any) -> Tensor:
     """Return x after `steps` steps of norm size / steps up the loss, each within [low, high]. As `fgsm` otherwise.
 
     Raises:
@@ -137,7 +126,7 @@ def ifgsm(
     et al., ICML 2020), equation (8).
     """
     steps = arguments.integer("steps", steps, 1)
-    return _climb(model, loss_fn, x, y, size=size, step=1.0 / steps, steps=steps, norm=norm, low=low, high=high)
+    return _climb(model, loss_fn, x, y, size=size, step=1.0 / steps, steps=steps, **more)
 
 
 def mim(
@@ -149,9 +138,7 @@ def mim(
     size: float,
     steps: int,
     decay: float = 1.0,
-    norm: Norm = L_INF,
-    low: float = -1.0,
-    high: float = 1.0,
+    **more: Any,
 ) -> Tensor:
     """Return x after `steps` steps of norm size / steps along a sum of gradients, older ones times `decay` each step.
 
@@ -163,8 +150,7 @@ def mim(
     Source: Y. Dong et al., "Boosting adversarial attacks with momentum", CVPR 2018, Algorithm 1.
     """
     steps, decay = arguments.integer("steps", steps, 1), arguments.real("decay", decay, 0.0)
-    step = 1.0 / steps
-    return _climb(model, loss_fn, x, y, size=size, step=step, steps=steps, decay=decay, norm=norm, low=low, high=high)
+    return _climb(model, loss_fn, x, y, size=size, step=1.0 / steps, steps=steps, decay=decay, **more)
 
 
 def pgd(
@@ -176,9 +162,7 @@ def pgd(
     size: float,
     steps: int,
     generator: torch.Generator,
-    norm: Norm = L_INF,
-    low: float = -1.0,
-    high: float = 1.0,
+    **more: Any,
 ) -> Tensor:
     """Return what `steps` steps of norm 2.5 size / steps find from a random point of the ball. As `fgsm` otherwise.
 
@@ -194,10 +178,7 @@ def pgd(
             "generator must be a torch.Generator, for example torch.Generator().manual_seed(0), "
             f"got {type(generator).__name__}"
         )
-    step = 2.5 / steps
-    return _climb(
-        model, loss_fn, x, y, size=size, step=step, steps=steps, norm=norm, low=low, high=high, generator=generator
-    )
+    return _climb(model, loss_fn, x, y, size=size, step=2.5 / steps, steps=steps, generator=generator, **more)
 
 
 def _climb(
@@ -209,9 +190,9 @@ def _climb(
     size: float,
     step: float,
     steps: int,
-    norm: Norm,
-    low: float,
-    high: float,
+    norm: Norm = L_INF,
+    low: float = -1.0,
+    high: float = 1.0,
     decay: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:

@@ -282,14 +282,26 @@ def certified_accuracy(sizes: ArrayLike, *, correct: ArrayLike, size: float) -> 
     return float(np.mean((right == 1) & (certified >= size) & (certified > 0.0)))
 
 
-def _pair(lower: ArrayLike, upper: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    p = arguments.array("lower", lower, low=0.0, high=1.0)
-    u = arguments.array("upper", upper, low=0.0, high=1.0)
+def pair(
+    first: str, a: NDArray[np.float64], second: str, b: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both arrays, whose names are given, if they broadcast.
+
+    Raises:
+        ValueError: if they do not.
+
+    Source: definition.
+    """
     try:
-        np.broadcast_shapes(p.shape, u.shape)
+        np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
-        raise ValueError(f"upper must have the shape of lower, {p.shape}, got {u.shape}") from None
-    return p, u
+        raise ValueError(f"{second} must have the shape of {first}, {a.shape}, got {b.shape}") from None
+    return a, b
+
+
+def _pair(lower: ArrayLike, upper: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    p, u = (arguments.array(name, x, low=0.0, high=1.0) for name, x in (("lower", lower), ("upper", upper)))
+    return pair("lower", p, "upper", u)
 
 
 def _log_share(classes: int, eta: float) -> float:

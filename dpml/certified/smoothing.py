@@ -42,6 +42,7 @@ from scipy.special import ndtri, ndtri_exp
 
 from dpml import arguments, numerics
 from dpml.audit.samples import upper_limit
+from dpml.certified import pixeldp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,12 +251,7 @@ def _tally(
 
 def _pair(lower: ArrayLike, upper: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     p = arguments.array("lower", lower, low=0.0, high=1.0, high_open=True)
-    u = arguments.array("upper", upper, low=0.0, high=1.0, low_open=True)
-    try:
-        np.broadcast_shapes(p.shape, u.shape)
-    except ValueError:
-        raise ValueError(f"upper must have the shape of lower, {p.shape}, got {u.shape}") from None
-    return p, u
+    return pixeldp.pair("lower", p, "upper", arguments.array("upper", upper, low=0.0, high=1.0, low_open=True))
 
 
 def _radius(noise: float, standard: NDArray[np.float64], name: str) -> NDArray[np.float64]:

@@ -43,13 +43,15 @@ and the condition allows $\epsilon_r$.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
+from dpml.certified import pixeldp
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -470,6 +472,18 @@ def absolute_size(units: ArrayLike, *, mu: float) -> NDArray[np.float64]:
         return arguments.finite("mu", mu, np.asarray(values * mu), "the size")[()]
 
 
+def all_positive(made: Any) -> None:
+    """Refuse a value of which a field is not in (0, inf).
+
+    Raises:
+        ValueError: if one is not.
+
+    Source: definition.
+    """
+    for field in fields(made):
+        arguments.real(field.name, getattr(made, field.name), 0.0, low_open=True)
+
+
 def _count(name: str, value: int) -> int:
     return arguments.integer(name, value, 1, _MOST)
 
@@ -485,8 +499,4 @@ def _within(name: str, value: float, top: float, bottom: float) -> float:
 
 def _sizes(kappa: ArrayLike, phi: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     first, second = arguments.array("kappa", kappa, low=0.0), arguments.array("phi", phi, low=0.0)
-    try:
-        np.broadcast_shapes(first.shape, second.shape)
-    except ValueError:
-        raise ValueError(f"phi must have the shape of kappa, {first.shape}, got {second.shape}") from None
-    return first, second
+    return pixeldp.pair("kappa", first, "phi", second)

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 __all__ = ["adversarial_views", "network", "predictor", "train", "view_losses"]
 
 
+def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
+    return functional.cross_entropy(scores, y, reduction="none")
+
+
 def network(*, dimension: int, hidden: int, classes: int, generator: torch.Generator) -> nn.Sequential:
     """Return a network with one hidden layer whose layers act on the last dimension: vectors, or views of them.
 
@@ -76,8 +80,8 @@ def view_losses(weights: Sequence[float]) -> Callable[[Tensor, Tensor], Tensor]:
 
     def losses(scores: Tensor, y: Tensor) -> Tensor:
         if scores.dim() == 2:
-            return functional.cross_entropy(scores, y, reduction="none")
-        views = [functional.cross_entropy(view, y, reduction="none") for view in scores.unbind(1)]
+            return _cross_entropy(scores, y)
+        views = [_cross_entropy(view, y) for view in scores.unbind(1)]
         total: Tensor = torch.stack([share * view for share, view in zip(fixed, views, strict=True)]).sum(0)
         return total
 
@@ -98,21 +102,14 @@ def adversarial_views(model: nn.Module, *, noise: float, size: float, steps: int
     noise, size = arguments.real("noise", noise, 0.0), arguments.real("size", size, 0.0)
     steps = arguments.integer("steps", steps, 1)
 
-    def scores(x: Tensor) -> Tensor:
-        found: Tensor = model(x)
-        return found
-
-    def losses(outputs: Tensor, labels: Tensor) -> Tensor:
-        return functional.cross_entropy(outputs, labels, reduction="none")
-
     def augment(x: Tensor, y: Tensor) -> Tensor:
         benign = x + noise * torch.randn_like(x)
         with torch.no_grad():
-            own = scores(benign).argmax(1)
+            own = model(benign).argmax(1)
         if size > 0.0:
             # an attack of size 1 scaled for each example: x_adv = x + u (attacked - x)
             share = 1.0 - torch.rand(len(x), 1, dtype=x.dtype, device=x.device)
-            moved = attacks.ifgsm(scores, losses, benign, own, size=size, steps=steps, low=-FAR, high=FAR)
+            moved = attacks.ifgsm(model, _cross_entropy, benign, own, size=size, steps=steps, low=-FAR, high=FAR)
             moved = x + share * (moved - benign)
         else:
             moved = x

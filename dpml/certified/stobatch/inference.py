@@ -120,8 +120,7 @@ class Scales:
     hidden: float
 
     def __post_init__(self) -> None:
-        for name in ("input", "hidden"):
-            arguments.real(name, getattr(self, name), 0.0, low_open=True)
+        budget.all_positive(self)
 
 
 class Inferred(NamedTuple):

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from dpml import arguments, mechanisms
+from dpml import mechanisms
 from dpml.certified.stobatch import budget
 from dpml.certified.stobatch.noise import Released, Sizes, no_shared_noise
 
@@ -54,8 +54,7 @@ class Local:
     epsilon_2: float
 
     def __post_init__(self) -> None:
-        for name in ("epsilon_x", "epsilon_2"):
-            arguments.real(name, getattr(self, name), 0.0, low_open=True)
+        budget.all_positive(self)
 
     def release(
         self, x: NDArray[np.float64], y: NDArray[np.int64], *, sizes: Sizes, rng: np.random.Generator

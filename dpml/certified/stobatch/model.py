@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from dpml import arguments
+from dpml.training.sampling import cpu_generator
 
 __all__ = ["Bounding", "Network", "clipped", "keep_in_ball", "linear", "standardised"]
 
@@ -93,8 +94,7 @@ class Network(nn.Module):
         dimension, beta = arguments.integer("dimension", dimension, 1), arguments.integer("beta", beta, 1)
         hidden, classes = arguments.integer("hidden", hidden, 1), arguments.integer("classes", classes, 2)
         arguments.function("bounding", bounding)
-        if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
-            raise ValueError(f"generator must be a torch.Generator on the CPU, got {type(generator).__name__}")
+        cpu_generator(generator)
         self.bounding = bounding
         self.theta1 = nn.Parameter(torch.empty(dimension, beta))
         self.middle, self.last = nn.Linear(beta, hidden), nn.Linear(hidden, classes, bias=False)

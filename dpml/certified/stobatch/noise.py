@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpml import arguments, mechanisms
+from dpml import mechanisms
 from dpml.certified.stobatch import budget
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ class AsPrinted:
     epsilon_2: float
 
     def __post_init__(self) -> None:
-        for name in ("epsilon_1", "epsilon_2"):
-            arguments.real(name, getattr(self, name), 0.0, low_open=True)
+        budget.all_positive(self)
 
     def release(
         self, x: NDArray[np.float64], y: NDArray[np.int64], *, sizes: Sizes, rng: np.random.Generator
