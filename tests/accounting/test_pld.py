@@ -82,7 +82,11 @@ def test_little_noise_against_the_number_of_draws(q, steps, delta, width):
         (1e-4, 0.5, 10**5, 1e-9, 1e-4),
         (1e-4, 0.5, 2, 1e-5, 3e-5),
         (1e-4, 1.0, 2, 1e-5, 3e-6),
-        (1e-6, 0.5, 2, 1e-12, 4e-4),
+        (1e-6, 0.5, 2, 1e-12, 1e-5),  # from here to the fifth, delta is far below the rounding of all else
+        (1e-6, 0.5, 100, 1e-12, 3e-5),
+        (1e-6, 0.5, 1000, 1e-12, 5e-5),
+        (1e-6, 0.7, 1000, 1e-12, 2e-5),
+        (1e-6, 0.55, 10**5, 1e-12, 1e-4),
         (1e-6, 1000.0, 10**6, 1e-12, 1e-5),
     ],
 )
@@ -270,6 +274,16 @@ def test_delta_and_epsilon_are_inverse_far_out():
         found = pld.delta_bounds(q=0.01, sigma=2.0, steps=20, epsilon=end)
         # what is left of delta at the upper end: there epsilon is about a thousandth too large at 1e-200
         assert found.lower <= delta and delta * close <= found.upper
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps", "epsilon"), [(1e-6, 0.5, 10, 0.5), (1e-4, 0.5, 2, 1.0), (1e-6, 0.5, 1000, 0.56)]
+)
+def test_delta_of_rare_records_is_narrow(q, sigma, steps, epsilon):
+    found = pld.delta_bounds(q=q, sigma=sigma, steps=steps, epsilon=epsilon)
+    assert found.lower <= found.upper <= 1.001 * found.lower
+    back = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=found.upper)
+    assert back.lower <= epsilon <= back.upper * (1.0 + 1e-12) and back.upper - back.lower <= 1e-4
 
 
 def test_at_a_tiny_delta_epsilon_is_the_largest_loss():

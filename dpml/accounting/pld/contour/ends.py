@@ -81,9 +81,9 @@ def delta_ends(step: Step, steps: int, epsilon: float) -> Ends | None:
             continue
         seen = placement.moments_near(step, lam)
         plan = seen and placement.placement_for(seen, [(steps, epsilon)], log_delta, ACCURACY)
-        found = plan and (
-            line(step, count, plan, ACCURACY) or line(step, count, plan, SHORT, blur_for(1e-4 / steep, steep))
-        )
+        found = plan and line(step, count, plan, ACCURACY)
+        if plan and not found and not hardly_drawn(step, steps):
+            found = line(step, count, plan, SHORT, blur_for(1e-4 / steep, steep))
         if not found:
             break
         above, slope = found.log_upper(at)
@@ -105,6 +105,11 @@ def _missing(step: Step, steps: int, epsilon: float) -> float:
     law = step.tilted(float(powers[best]), 0.0)
     spare = steps * law.moment_error + 16.0 * UNIT * (1.0 + steps * abs(law.log_moment) + mu[best] * epsilon)
     return math.exp(min(0.0, steps * law.log_moment + mu[best] * epsilon + spare))
+
+
+def hardly_drawn(step: Step, steps: int) -> bool:
+    """Whether a lattice tells more than a blurred line, and sooner: one draw decides, and roundings are few."""
+    return step.q * steps < 0.2 and steps < 150_000
 
 
 def blur_for(width: float, lam: float) -> float:
@@ -202,7 +207,7 @@ def epsilon_ends(step: Step, steps: int, delta: float, guess: float, lam: float,
         where = seen and placement.placement_for(seen, [(steps, guess)], log_delta, accuracy)
         found = where and line(step, np.array([float(steps)]), where, accuracy, blur)
         if not (seen and found):
-            if blur or not seen or (step.q * steps < 0.2 and (steps < 100 or guess < 1.0)):
+            if blur or not seen or hardly_drawn(step, steps):
                 break
             accuracy, tolerance = SHORT * flat, INTERVAL
             blur = blur_for(INTERVAL * scale(guess), lam)

@@ -75,7 +75,7 @@ def profile_of(parts: Parts, layout: Layout, build: _Build) -> Profile:
         place = discretise.offset(pair, h)
         start, stop = discretise.index_range(pair, h, place, *ends)
         lattices.append((build(pair, h, place, start, stop), count))
-    return tilted_profile(lattices, layout.window, layout.below, layout.above)
+    return tilted_profile(lattices, layout.window)
 
 
 def certified(found: Profile, delta: float, guess: float, tolerance: float) -> float:
@@ -133,7 +133,8 @@ def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float,
             best, least = layout, felt
         allowed = tolerance * scale(end)
         off = layout.steps * layout.window.h**2 * (slope + 1.0) / 12.0
-        if last or (off <= allowed and felt <= 0.1 * allowed):
+        rare = layout.window.common > -math.inf and layout.cost > 2**18
+        if last or rare or (off <= allowed and felt <= 0.1 * allowed):
             break
         if aim is None and felt > 0.1 * allowed and felt <= least:
             aim = end
@@ -189,14 +190,21 @@ def delta_interval(parts: Parts, epsilon: float, tolerance: float) -> tuple[floa
     """(lower, upper) of delta at epsilon."""
     if epsilon >= largest(parts):
         return infinite(parts) * (1.0 - 1e-12), infinite(parts) * (1.0 + 1e-12)
-    layout = layout_for(parts, None, epsilon, tolerance)
-    for last in (False, False, True):
+    low, high, known = 0.0, 1.0, None
+    for last in (False, False, False, True):
+        layout = layout_for(parts, known, epsilon, tolerance)
         found = profile_of(parts, layout, discretise.worse)
-        high = min(found.upper(epsilon), 1.0)
-        if last or high < SMALLEST_DELTA or found.noise(epsilon, high) <= 1e-4:
+        high = min(high, found.upper(epsilon))
+        if high < SMALLEST_DELTA:
             break
-        layout = layout_for(parts, high, epsilon, tolerance)
-    return min(profile_of(parts, layout, discretise.better).lower(epsilon), high), high
+        known, width, fine = high, 4.0, layout.cost >= 2**18
+        if last or fine or found.noise(epsilon, high) <= 1e-4:
+            low = max(low, profile_of(parts, layout, discretise.better).lower(epsilon))
+            width = (high - low) / (1e-3 * high)
+            if width <= 1.0 or fine:
+                break
+        tolerance = tolerance / min(max(2.0 * width, 2.0), 64.0)
+    return min(low, high), high
 
 
 def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
@@ -224,6 +232,6 @@ def _on_one_lattice(pair: Pair, counts: list[int], delta: float, tolerance: floa
     lattice = discretise.worse(pair, h, place, *discretise.index_range(pair, h, place, *layout.ranges[0]))
     ends, guess = {}, layout.guess
     for count in reversed(counts):
-        found = tilted_profile([(lattice, count)], layout.window, layout.below, layout.above)
+        found = tilted_profile([(lattice, count)], layout.window)
         guess = ends[count] = certified(found, delta, guess, tolerance)
     return ends

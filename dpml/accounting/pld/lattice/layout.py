@@ -23,6 +23,7 @@ from dpml.accounting.pld.limits import scale
 from dpml.accounting.pld.pairs import Array, Pair
 
 _LARGEST = 2**22
+_FAINT = -12.0  # log of a delta in units of the tilted total mass: below, the rounding of the latter may be felt
 
 
 class CoarseLaw(NamedTuple):
@@ -36,13 +37,19 @@ class CoarseLaw(NamedTuple):
     atoms: tuple[float, ...]
     low: float  # where a node will be: a sharp lower end
 
+    def profile(self, epsilon: Array) -> Array:
+        """delta at each epsilon, about."""
+        at = np.searchsorted(self.losses, epsilon)
+        masses = np.exp(self.log_masses)
+        p, q = (_sums_above(m)[at] for m in (masses, masses * np.exp(-self.losses)))
+        delta: Array = np.maximum(p - np.exp(np.minimum(epsilon, 700.0)) * q, 0.0)
+        return delta
+
 
 class Layout(NamedTuple):
-    """What `tilted_profile` needs: window, tilts of the two tail bounds, and the range of losses of every part."""
+    """What `tilted_profile` needs: a window, and the range of losses of every part."""
 
     window: Window
-    below: float
-    above: float
     ranges: list[tuple[float, float]]
     guess: float  # epsilon, by the Chernoff bound
     log_bound: float  # log delta at epsilon, by the same bound
@@ -58,7 +65,9 @@ def coarse_law(pair: Pair) -> CoarseLaw:
     held = (p[1:-1] > 0.0) & (q[1:-1] > 0.0)
     log_p = np.log(p[1:-1][held])
     low = pair.low if pair.sharp_low else -math.inf
-    return CoarseLaw(log_p - np.log(q[1:-1][held]), log_p, pair.points, above, below, pair.atoms, low)
+    losses = log_p - np.log(q[1:-1][held])
+    order = np.argsort(losses)
+    return CoarseLaw(losses[order], log_p[order], pair.points, above, below, pair.atoms, low)
 
 
 @np.errstate(under="ignore")
@@ -90,7 +99,12 @@ def plan_layout(
     positive = slice(len(lams), 2 * len(lams))
     k = log_mgf[positive]
     log_best = lams * np.log(lams) - (1.0 + lams) * np.log1p(lams)
-    if epsilon is not None:
+    rare = rare_losses(laws, log_delta, epsilon)
+    if rare:
+        best = int(np.argmin((k - rare.log_delta + log_best) / lams))
+        value = rare.log_delta + lams * rare.epsilon - k
+        guess = rare.epsilon
+    elif epsilon is not None:
         best = int(np.argmin(k - lams * epsilon + log_best))
         guess = epsilon
     else:
@@ -101,7 +115,9 @@ def plan_layout(
     relative = scale(guess)
     log_bound = min(0.0, float(k[best] - lams[best] * guess + log_best[best]))
     # what delta is, in units of the tilted total mass: known, or as the Chernoff bound has it, and less for other tilts
-    if log_delta is not None and epsilon is not None:
+    if rare:
+        log_bound = min(0.0, rare.log_delta)
+    elif log_delta is not None and epsilon is not None:
         value = log_delta + (lams * guess - k)
     else:
         value = log_best[best] - 3.0 + (lams - lams[best]) * guess + k[best] - k
@@ -112,7 +128,12 @@ def plan_layout(
     fine = np.abs(grid) * h < 0.3  # for steeper tilts the lattice is no image of the law
     candidates = []
     for chosen in (best, *(best - np.array([1, 2, 3, 5, 8, 13, 21]))):
-        if chosen < 0 or (chosen != best and value[chosen] < -18.0):
+        split = rare is not None and value[chosen] < _FAINT and chosen > best - 13
+        if rare is not None and split:
+            felt = rare.noise > 0.1 * tolerance * relative * lams[best] * math.sqrt(min(1.0, lams[chosen] * guess))
+        else:
+            felt = value[chosen] < -18.0
+        if chosen < 0 or (chosen != best and felt):
             continue
         lam, at = float(lams[chosen]), len(lams) + int(chosen)
         log_alias = max(float(value[chosen]) + math.log(min(1e-3, tolerance * relative * lam / 20.0)), -60.0)
@@ -122,10 +143,10 @@ def plan_layout(
         ends[~fine & (np.arange(len(grid)) < at - 1)] = -math.inf
         above, below = at + 1 + int(np.argmin(ends[at + 1 :])), int(np.argmax(ends[:at]))
         high = max(float(ends[above]), guess)
-        width = (high - float(ends[below])) * (1.0 if chosen == best else 3.0)
-        candidates.append((width, lam, below, float(ends[below]), above, high))
+        width = (high - float(ends[below])) * (1.0 if chosen == best or split else 3.0)
+        candidates.append((width, lam, below, float(ends[below]), above, high, float(value[chosen])))
     # the best tilt by the bound may stand where the law is about to fall into its far tail: less tilt, smaller window
-    _, lam, below, low, above, high = min(candidates)
+    _, lam, below, low, above, high, log_value = min(candidates)
     whole = sum(count * (top + 4.0 * h) for (_, count), (_, top) in zip(laws, tails, strict=True))
     high = max(high, whole) if whole < 2.0 * high else high  # room for all sums, never less than the bound asks for
     low = min(low, high - 100.0 * h)
@@ -136,9 +157,50 @@ def plan_layout(
         h = gaps[0] / math.ceil(gaps[0] / h)
     elif span * 2.0**size < (high - low) * _LARGEST:  # use the whole window
         h = (high - low) / 2.0**size
-    window = Window(h, low, 2**size, lam)
+    window = Window(h, low, 2**size, lam, float(grid[below]), float(grid[above]))
+    if rare and log_value < _FAINT:
+        window = window._replace(common=rare.common, steep=rare.steep)
     cost = max(2.0**size, 2.0 * span / h)
-    return Layout(window, float(grid[below]), float(grid[above]), tails, guess, log_bound, cost, moving)
+    return Layout(window, tails, guess, log_bound, cost, moving)
+
+
+class Rare(NamedTuple):
+    """Where one rare loss decides: about what epsilon and log delta are, and how to split the losses."""
+
+    epsilon: float
+    log_delta: float
+    common: float  # losses up to it are common
+    steep: float  # a tilt that shows that sums of those are nothing beside delta, also somewhat below epsilon
+    noise: float  # the part of delta that rounding may amount to
+
+
+def rare_losses(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsilon: float | None) -> Rare | None:
+    """How to split, None where rounding is far below delta anyway, or common losses add up to epsilon.
+
+    What is not given of epsilon and log delta is taken from one loss alone, which is more than all the others.
+    """
+    if min(seen.low for seen, _ in laws) < -0.1:
+        return None
+    largest, steps = max(float(seen.losses[-1]) for seen, _ in laws), sum(count for _, count in laws)
+    ways: Array = largest * np.geomspace(1e-8, 1.0, 241) if epsilon is None else np.array([epsilon])
+    deltas = np.sum([count * seen.profile(ways) for seen, count in laws], axis=0)
+    log_delta = math.log(max(float(deltas[0]), 1e-300)) if log_delta is None else log_delta
+    epsilon = float(ways[min(int((deltas > math.exp(log_delta)).sum()), len(ways) - 1)])
+    if epsilon <= 0.0 or log_delta > _FAINT:
+        return None
+    cuts, tilts = epsilon * np.geomspace(1e-3, 1.0, 31), np.geomspace(2.0, 600.0, 30) / epsilon
+    bounds, noise = np.multiply.outer(-0.85 * epsilon * tilts, np.ones(len(cuts))), np.zeros(len(cuts))
+    for seen, count in laws:
+        at = np.searchsorted(seen.losses, cuts, side="right")
+        losses, log_masses = seen.losses[: at[-1]], seen.log_masses[: at[-1]]
+        below = np.cumsum(np.exp(np.multiply.outer(tilts, losses) + log_masses), axis=1)
+        bounds += count * np.log(np.maximum(np.pad(below, ((0, 0), (1, 0)))[:, at], 1e-300))
+        noise += 5e-15 * steps * math.exp(-log_delta) * count * _sums_above(np.exp(seen.log_masses))[at]
+    fine = np.flatnonzero((bounds.min(axis=0) < log_delta - 30.0) & (noise < 3e-5))
+    if not len(fine):
+        return None
+    cut = int(fine[-1])
+    return Rare(epsilon, log_delta, float(cuts[cut]), float(tilts[bounds[:, cut].argmin()]), float(noise[cut]))
 
 
 def _moving(seen: CoarseLaw, lam: float, h: float) -> float:
@@ -148,7 +210,11 @@ def _moving(seen: CoarseLaw, lam: float, h: float) -> float:
     """
     exponents = lam * seen.losses + seen.log_masses
     weights = np.exp(exponents - exponents.max())
-    return float((weights * np.minimum(1.0, 10.0 / h * (seen.losses - seen.low))).sum() / weights.sum()) + 1e-9
+    return float((weights * np.minimum(1.0, 4.0 / h * (seen.losses - seen.low))).sum() / weights.sum()) + 1e-9
+
+
+def _sums_above(masses: Array) -> Array:
+    return np.append(np.cumsum(masses[::-1])[::-1], 0.0)
 
 
 def _tails(seen: CoarseLaw, above: float, below: float) -> tuple[float, float]:

@@ -25,6 +25,15 @@ Errors, all added to the upper and subtracted from the lower end:
   $d_k = \prod (|z_i| + e)^{T_i} \sum_i T_i e / (|z_i| + e)$ at frequency k; e includes the rounding of the masses and
   of the powers. By Parseval the law is wrong by $(\sum_k d_k^2 / N)^{1/2}$ in the Euclidean norm, and a sum of g over
   it by this times the norm of g (Cauchy and Schwarz).
+- Common losses. A record that is rarely drawn loses next to nothing in nearly every step; delta may then be far below
+  the rounding of sums in which nothing else happens. So the masses are split, $a = c + r$, at a loss `common`, and
+  formed is only the law of the sums with a rare loss among them,
+  $\prod (\hat c + \hat r)^T - \prod \hat c^T = \prod \hat c^T\,\bigl(e^{\sum T \log(1 + \hat r/\hat c)} - 1\bigr)$.
+  What the others add to delta is between 0 and Chernoff's bound $e^{K_c(\mu) - \mu\varepsilon}$, $\mu$ steep. The
+  transform of r is wrong by e times its total R, that of c likewise, its largest mass apart, which is put at index 0
+  and needs no transform. As a polynomial in both, the difference has coefficients >= 0: with A and B the two products
+  of moduli, enlarged by the errors, it is wrong by at most
+  $(A - B) \sum_i T_i e_{c,i}/|\hat c_i| + A \sum_i T_i e_{r,i}/(|\hat c_i| + |\hat r_i|)$.
 - Truncation: with mass b_i at infinite loss (`Lattice.beyond`), delta is $1 - \prod (1 - b_i)^{T_i}$ larger.
 - Rounding of masses and losses, `discretise`: P times 1 +- `RELATIVE`, losses moved by `SHIFT`, in each step.
 """
@@ -35,6 +44,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from dpml.accounting.pld.lattice.discretise import SHIFT, Lattice
 from dpml.accounting.pld.pairs import RELATIVE, Array
@@ -43,12 +53,20 @@ _UNIT = 2.0**-53
 
 
 class Window(NamedTuple):
-    """Lattice h; the window begins at about `low` and has `size` (a power of two) points; tilt `lam`."""
+    """Lattice h; the window begins at about `low` and has `size` (a power of two) points; tilt `lam`.
+
+    `below` < lam < `above` are tilts that give good Chernoff bounds of the two tails, and `steep` one for sums of
+    losses up to `common` alone.
+    """
 
     h: float
     low: float
     size: int
     lam: float
+    below: float
+    above: float
+    common: float = -math.inf
+    steep: float = 0.0
 
 
 class Profile(NamedTuple):
@@ -62,6 +80,7 @@ class Profile(NamedTuple):
     low: float  # tilted mass below the window, at most
     high: float  # tilted mass above it, at most
     log_total: float  # log M
+    log_common: float  # log of what common losses alone may add to delta, at epsilon = 0
     steps: float
     beyond: float  # probability of an infinite sum
 
@@ -72,7 +91,8 @@ class Profile(NamedTuple):
         outside = self.high * math.exp(-self.window.lam * max(top, 0.0))
         if at < self.start * self.window.h + self.offset:  # then sums below the window may exceed epsilon
             outside += self.low
-        return _scaled(self._sum(at, 1.0) + outside, log_factor) + self.beyond * (1.0 + 1e-12)
+        alone = math.exp(min(0.0, self.log_common - self.window.steep * at))
+        return _scaled(self._sum(at, 1.0) + outside, log_factor) + alone + self.beyond * (1.0 + 1e-12)
 
     def lower(self, epsilon: float) -> float:
         """A lower bound on delta at epsilon."""
@@ -117,58 +137,88 @@ def _scaled(value: float, log_factor: float) -> float:
 
 
 @np.errstate(under="ignore", over="ignore")  # an infinite error says nothing, as it should
-def tilted_profile(parts: list[tuple[Lattice, int]], window: Window, below: float, above: float) -> Profile:
-    """The profile of the sum; `below` < lam < `above`: tilts that give good Chernoff bounds of the two tails."""
+def tilted_profile(parts: list[tuple[Lattice, int]], window: Window) -> Profile:
+    """The profile of the sum."""
     from scipy import fft  # the import costs as much as twenty modules of dpml
 
-    size, h, lam = window.size, window.h, window.lam
+    size, h, lam, split = window.size, window.h, window.lam, window.common > -math.inf
     unit = 8.0 * _UNIT * math.log2(size)
-    values = np.ones(size // 2 + 1, dtype=complex)
-    modulus = np.zeros(size // 2 + 1)
-    rate = np.zeros(size // 2 + 1)
-    tilts = (lam, below, above, lam + (above - lam) / 8.0, lam + (below - lam) / 8.0)
-    logs = dict.fromkeys(tilts, 0.0)
+    logs, modulus, rate = np.zeros(size // 2 + 1, dtype=complex), np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
+    matter = np.ones(size // 2 + 1, dtype=np.bool_)
+    of_common = gain = np.zeros(size // 2 + 1 if split else 1, dtype=complex)  # logs of c^T, and of what is gained by r
+    share = rate_common = np.zeros(len(gain))  # log A/B
+    tilts = (lam, window.below, window.above, lam + (window.above - lam) / 8.0, lam + (window.below - lam) / 8.0)
+    totals = dict.fromkeys(tilts, 0.0)
     beyond = shift = 0.0
+    moved = 0
+    log_common = 0.0 if split else -math.inf
     for lattice, count in parts:
         places = lattice.start + np.arange(len(lattice.masses))
         losses: Array = np.asarray(places * h + lattice.offset, dtype=np.float64)
-        totals = {s: _log_total(lattice.masses, losses, s) for s in logs}
-        tilted = _tilt(lattice.masses, lam * losses - totals[lam])
-        for s in logs:
-            logs[s] += count * totals[s]
-        folded, rows = _folded(tilted, lattice.start, size)
-        z = fft.rfft(folded)
-        z[z == 0.0] = 1e-300  # so that it has a logarithm
+        own = {s: _log_total(lattice.masses, losses, s) for s in totals}
+        tilted = _tilt(lattice.masses, lam * losses - own[lam])
+        for s in totals:
+            totals[s] += count * own[s]
+        first = int(np.searchsorted(losses, window.common, side="right"))
+        main = int(tilted[:first].argmax()) if first else 0  # where nearly all may be: from there indices are counted
+        moved += count * (lattice.start + main)
+        folded, rows = _folded(tilted[first:], first - main, size)
         # rounding of a tilted mass: of the exponent, and a few operations
-        e = unit + (8.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) + abs(totals[lam])) * _UNIT
-        size_z = np.abs(z) + e
+        fixed = (8.0 + rows + abs(own[lam])) * _UNIT
+        z, total = fft.rfft(folded), float(folded.sum())
+        wrong = total * (unit + fixed + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) * _UNIT)
+        size_z = np.abs(z) + wrong
+        if split:
+            folded, rows = _folded(tilted[:first], -main, size)
+            most, folded[0] = float(folded[0]), 0.0  # whose transform is a constant
+            fixed += (24.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(window.common))) * _UNIT
+            total = float(folded.sum())
+            c, wrong_c = most + fft.rfft(folded), total * unit + (total + most) * fixed
+            c[c == 0.0] = 1e-300  # so that it has a logarithm
+            size_c = np.abs(c) + wrong_c
+            of_common, gain = of_common + count * np.log(c), gain + count * special.log1p(z / c)
+            share, rate_common = share + count * np.log1p(size_z / size_c), rate_common + count * wrong_c / size_c
+            alone = _log_total(lattice.masses[:first], losses[:first], window.steep) if most > 0.0 else -math.inf
+            log_common += count * alone
+            z, size_z = z + c, size_z + size_c
+        z[z == 0.0] = 1e-300
         modulus += count * np.log(size_z)
-        rate += count * e / size_z
-        matter = modulus > -60.0
-        values[matter] *= np.exp(count * np.log(z[matter]))
-        values[~matter] = 0.0
+        rate += count * wrong / size_z
+        matter &= modulus > -60.0
+        logs[matter] += count * np.log(z[matter])
         beyond += count * math.log1p(-lattice.beyond)
         shift += count * lattice.offset
+    values = np.zeros(size // 2 + 1, dtype=complex)
+    values[matter] = np.exp(logs[matter])
     weights = np.exp(modulus[matter])
-    wrong = weights * (rate[matter] + unit + 8.0 * _UNIT)
+    error_of = weights * rate[matter]
+    if split:
+        close = matter & (np.abs(gain) < 1.0)
+        values[matter] -= np.exp(of_common[matter])
+        values[close] = np.exp(of_common[close]) * special.expm1(gain[close])
+        weights *= -np.expm1(-share[matter])
+        error_of += weights * rate_common[matter]
+    error_of += weights * (unit + 8.0 * _UNIT)
     # sums of products, not @: threads of BLAS cost more than they give here
-    error = math.sqrt(2.0 / size * float((wrong * wrong).sum())) * 1.001 + math.exp(-60.0)
+    error = math.sqrt(2.0 / size * float((error_of * error_of).sum())) * 1.001 + math.exp(-60.0)
     steps = float(sum(count for _, count in parts))
     spare = 1e-6 + 1e-11 * steps  # rounding of the logarithms
     start = math.floor((window.low - shift) / h)
-    law = np.roll(fft.irfft(values, size), -(start % size))
+    law = np.roll(fft.irfft(values, size), -((start - moved) % size))
     edge_low, edge_high = start * h + shift, (start + size) * h + shift
     low = high = 1.0
-    for s, total in logs.items():
+    for s, log_total in totals.items():
         if s < lam:
-            low = min(low, math.exp(min(0.0, total - logs[lam] + (lam - s) * edge_low + spare)))
+            low = min(low, math.exp(min(0.0, log_total - totals[lam] + (lam - s) * edge_low + spare)))
         elif s > lam:
-            high = min(high, math.exp(min(0.0, total - logs[lam] - (s - lam) * edge_high + spare)))
+            high = min(high, math.exp(min(0.0, log_total - totals[lam] - (s - lam) * edge_high + spare)))
     if sum(count * lattice.start for lattice, count in parts) >= start:
         low = 0.0  # no sum lies below
     if sum(count * (lattice.start + len(lattice.masses) - 1) for lattice, count in parts) < start + size:
         high = 0.0
-    return Profile(window, law, start, shift, error, low, high, logs[lam], steps, -math.expm1(beyond))
+    return Profile(
+        window, law, start, shift, error, low, high, totals[lam], log_common + spare, steps, -math.expm1(beyond)
+    )
 
 
 def _tilt(masses: Array, exponents: Array) -> Array:
@@ -180,7 +230,7 @@ def _tilt(masses: Array, exponents: Array) -> Array:
 
 def _log_total(masses: Array, losses: Array, s: float) -> float:
     """log of the sum of masses e^{s loss}, added up in pairs so that its rounding stays at some units."""
-    if max(s * losses[0], s * losses[-1]) < 600.0:
+    if -600.0 < max(s * losses[0], s * losses[-1]) < 600.0:
         return math.log(float((masses * np.exp(s * losses)).sum()))
     held = masses > 0.0
     exponents = s * losses[held] + np.log(masses[held])
