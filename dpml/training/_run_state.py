@@ -79,14 +79,9 @@ def set_global_state(state: State, device: torch.device) -> None:
         torch.cuda.set_rng_state(state["cuda"], device)
 
 
-@contextlib.contextmanager
-def kept_global_state(device: torch.device) -> Iterator[None]:
+def kept_global_state(device: torch.device) -> contextlib.AbstractContextManager[None]:
     """Put PyTorch's global generators back at the end, whatever was drawn from them in between."""
-    before = global_state(device)
-    try:
-        yield
-    finally:
-        set_global_state(before, device)
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 # ---- Ctrl+C ----

@@ -63,6 +63,8 @@ def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
     Raises:
         ValueError: as said.
     """
+    if len(x) < 2:
+        return
     runs, half = _Runs(model, _engine.plan_of(model), loss_fn, _run_state.global_state(x.device)), [slice(0, None, 2)]
     try:
         with _held(model, x, move=0.0, double=False):

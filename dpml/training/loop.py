@@ -255,18 +255,15 @@ class Training:
             self.source.restore(before)  # nothing was released, and the next try draws the same
             raise
         self.updating = True
-        self._update(found.gradient)
+        pieces = torch.split(found.gradient, [parameter.numel() for parameter in self.parameters.values()])
+        for parameter, piece in zip(self.parameters.values(), pieces, strict=True):
+            parameter.grad = piece.view_as(parameter).to(parameter.dtype)
+        self.optimizer.step()
         self.done += 1
         self.updating = False
         self.last_norms = found.norms
         self.bad_step = torch.where(found.good | (self.bad_step > 0), self.bad_step, self.done)
         self.recorder.add(found.examples, found.log)
-
-    def _update(self, gradient: Tensor) -> None:
-        pieces = torch.split(gradient, [parameter.numel() for parameter in self.parameters.values()])
-        for parameter, piece in zip(self.parameters.values(), pieces, strict=True):
-            parameter.grad = piece.view_as(parameter).to(parameter.dtype)
-        self.optimizer.step()
 
     def _go_on(self) -> Run:
         """The steps that are left, and the points of the trace."""
@@ -283,7 +280,7 @@ class Training:
                     if self._stops(interruption.asked, due):
                         raise KeyboardInterrupt
                     if self.done == self.steps:
-                        return self._result(())
+                        return self._result(self.done)
                     self.step()
                     bar.update()
                     if self.done % CUDA_CHECK == 0:
@@ -362,23 +359,21 @@ class Training:
             return f" The checkpoint could not be written: {error}"
         return f" The same call goes on from there, with {self.path}."
 
-    def _result(self, more: tuple[dict[str, Any], ...], spent: int | None = None) -> Run:
-        """The run so far; `more` are points that a continuation would not keep."""
+    def _result(self, spent: int) -> Run:
+        """The run so far, with a last point that a continuation would not keep; so many steps count as spent."""
+        more = (self._so_far(),) if self.recorder.counts["steps"] else ()
         points = [int(point["steps"]) for point in (*self.recorder.points, *more)]
         trace = self.recorder.trace(tuple(self._guarantees(points)), more)
-        return Run(self.model, trace, self._guarantees([spent or self.done])[0], self.done)
-
-    def _partial(self) -> tuple[dict[str, Any], ...]:
-        return (self._so_far(),) if self.recorder.counts["steps"] else ()
+        return Run(self.model, trace, self._guarantees([spent])[0], self.done)
 
     def _interrupted(self) -> Interrupted:
         self._save()
-        run = self._result(self._partial())
+        run = self._result(self.done)
         more = "" if self.path is None else f" The same call goes on from there, with {self.path}."
         return Interrupted(f"Interrupted after step {self.done} of {self.steps}. Spent: {run.guarantee}{more}", run)
 
     def _diverged(self, step: int) -> Diverged:
-        run = self._result(self._partial(), max(step, self.done))
+        run = self._result(max(step, self.done))
         text = (
             f"A loss, a gradient or a parameter was not finite in step {step}; the model is as after step {self.done}. "
             f"Spent, with the step that failed: {run.guarantee} That training stopped is known too, and no epsilon "

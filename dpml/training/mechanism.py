@@ -202,17 +202,11 @@ def gaussian(sigma: float) -> Accountant:
     Source: `dpml.accounting.pld`, by the sampler.
     """
 
-    def guarantees(counts: Sequence[int], *, sampling: Any, n: int, delta: float) -> list[Guarantee]:
-        found: list[Guarantee] = sampling.guarantees(counts, n=n, sigma=sigma, delta=delta)
-        return found
-
-    def loss(*, sampling: Any, n: int) -> losses.Loss | None:
-        return sampling.loss(n=n, sigma=sigma) if sigma > 0.0 else None
-
-    def noise_multiplier(*, sampling: Any, **target: Any) -> float:
-        return float(sampling.noise_multiplier(**target))
-
-    return Accountant(guarantees, loss, noise_multiplier)
+    return Accountant(
+        guarantees=lambda counts, *, sampling, n, delta: sampling.guarantees(counts, n=n, sigma=sigma, delta=delta),
+        loss=lambda *, sampling, n: sampling.loss(n=n, sigma=sigma) if sigma > 0.0 else None,
+        noise_multiplier=lambda *, sampling, **target: sampling.noise_multiplier(**target),
+    )
 
 
 class Batch:

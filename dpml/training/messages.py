@@ -174,14 +174,14 @@ class Server:
         left = f"{len(self.lines)} of {self.n} workers are connected"
         warnings.warn(f"worker {number} {reason}, in step {step}: the server goes on; {left}", stacklevel=2)
 
-    def finish(self, *, seconds: float = 5.0) -> None:
+    def finish(self) -> None:
         """Tell all workers that there is nothing more to do; they stay connected.
 
         Source: definition.
         """
         for number, line in list(self.lines.items()):
             try:
-                line.send(LAST, torch.empty(0), seconds=seconds)
+                line.send(LAST, torch.empty(0), seconds=5.0)
             except OSError:
                 self.lines.pop(number).close()
 

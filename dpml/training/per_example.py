@@ -147,7 +147,7 @@ def self_test(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> 
 
     The comparison is made in double precision, with constants for random numbers, and at parameters some way from those
     of the model; then everything is put back. `PerExample` calls it by itself, and `dpml.training.train` again now and
-    then, together with a comparison of the losses of a whole batch with those of half of it.
+    then, together with a comparison of a whole batch with half of it.
 
     Raises:
         ValueError: if one of the comparisons fails, naming the parameter or the remedy; as in `PerExample` for bad
