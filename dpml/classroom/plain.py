@@ -48,7 +48,7 @@ def with_plain_text(notebook: Mapping[str, Any]) -> dict[str, Any]:
     copied = copy.deepcopy(dict(notebook))
     for cell in copied["cells"]:
         if cell["cell_type"] == "markdown":
-            cell["source"] = _lines(plain_text("".join(cell["source"])))
+            cell["source"] = as_lines(plain_text("".join(cell["source"])))
     return copied
 
 
@@ -64,7 +64,7 @@ def with_install(notebook: Mapping[str, Any], *, address: str, extras: Iterable[
         "execution_count": None,
         "metadata": {},
         "outputs": [],
-        "source": _lines(text.rstrip()),
+        "source": as_lines(text.rstrip()),
     }
     cells = copied["cells"]
     first = next((n for n, one in enumerate(cells) if one["cell_type"] == "code"), len(cells))
@@ -72,5 +72,6 @@ def with_install(notebook: Mapping[str, Any], *, address: str, extras: Iterable[
     return copied
 
 
-def _lines(text: str) -> list[str]:
+def as_lines(text: str) -> list[str]:
+    """Lines with their ends, the form of Jupyter; not splitlines, which also splits at rarer characters."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from dpml.classroom.plain import as_lines
+
 __all__ = ["make_student_version", "release_course", "solution_lines"]
 
 CODE_STUB = 'raise NotImplementedError("write your answer here")'
@@ -171,8 +173,7 @@ def _student_cell(cell: Mapping[str, Any], *, where: str) -> dict[str, Any]:
         metadata |= _LOCKED
     student = {key: copy.deepcopy(cell[key]) for key in ("id", "cell_type") if key in cell}
     student["metadata"] = metadata
-    # The form of Jupyter: lines with their ends; not splitlines, which also splits at rarer characters.
-    student["source"] = re.findall(r"[^\n]*\n|[^\n]+", text)
+    student["source"] = as_lines(text)
     if cell["cell_type"] == "code":
         student |= {"execution_count": None, "outputs": []}
     attachments = {

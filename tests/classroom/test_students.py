@@ -20,6 +20,7 @@ from dpml.classroom.students import (
     solution_lines,
 )
 
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 SECRETS = ["secret_scale = 2 * bound", "return secret_scale / epsilon", "hidden_assert(scale(3))", "because secretly"]
 
 
@@ -121,47 +122,31 @@ def test_variants_of_the_markers(end: str, trailing: str, marker: str, as_lines:
     assert student_source(code(joined.replace("BEGIN SOLUTION", "begin  solution"))) == STUB
 
 
+SEVERAL = """class Outer:
+    def one(self):
+        def inner(x):
+            # keep this comment
+{}
+        return inner
+    def two(self):
+{}
+epsilon = ...
+{}
+def three():
+\tx = 1
+{}"""
+# What is between the markers, their indentation, and what the student has there.
+REGIONS = [
+    (["# a comment", "if x:", "    return 1", "return 2"], 12 * " ", f"            {CODE_STUB}"),
+    (["        return 3"], "", f"        {CODE_STUB}"),
+    (["epsilon = 0.5"], "", VALUE_STUB),
+    (["return x"], "\t", f"\t{CODE_STUB}"),
+]
+
+
 def test_indentation_and_several_regions() -> None:
-    source = """class Outer:
-    def one(self):
-        def inner(x):
-            # keep this comment
-            ### BEGIN SOLUTION
-            # a comment of the solution
-            if x:
-                return 1
-            return 2
-            ### END SOLUTION
-        return inner
-    def two(self):
-### BEGIN SOLUTION
-        return 3
-### END SOLUTION
-epsilon = ...
-### BEGIN SOLUTION
-epsilon = 0.5
-### END SOLUTION
-def three():
-\tx = 1
-\t### BEGIN SOLUTION
-\treturn x
-\t### END SOLUTION"""
-    assert (
-        student_source(code(source))
-        == f"""class Outer:
-    def one(self):
-        def inner(x):
-            # keep this comment
-            {CODE_STUB}
-        return inner
-    def two(self):
-        {CODE_STUB}
-epsilon = ...
-{VALUE_STUB}
-def three():
-\tx = 1
-\t{CODE_STUB}"""
-    )
+    full = ["\n".join(indent + line for line in [BEGIN, *lines, END]) for lines, indent, _ in REGIONS]
+    assert student_source(code(SEVERAL.format(*full))) == SEVERAL.format(*(stub for _, _, stub in REGIONS))
 
 
 def test_an_empty_region_and_a_solution_cell_without_markers() -> None:
@@ -187,7 +172,6 @@ def test_the_stub_fails_kindly() -> None:
         names["scale"](1.0)
 
 
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 BAD = {
     "end alone": f"x = 1\n{END}",
     "begin alone": f"{BEGIN}\nx = 1",
