@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 
 import mpmath as mp
 import numpy as np
@@ -293,10 +294,7 @@ def test_golden_pure(row):
 @pytest.mark.parametrize("row", GOLDEN["subsampling_approx"])
 def test_golden_approximate(row):
     got = amp.poisson(epsilon=row["eps"], delta=row["delta"], q=row["gamma"], adjacency="add/remove")
-    assert (got.epsilon, got.delta) == (
-        pytest.approx(row["eps_prime"], rel=1e-14),
-        pytest.approx(row["delta_prime"], rel=1e-14),
-    )
+    assert [got.epsilon, got.delta] == pytest.approx([row["eps_prime"], row["delta_prime"]], rel=1e-14)
     assert (got.kind, got.adjacency, got.sampling) == ("upper bound", "add/remove", "Poisson")
 
 
@@ -324,13 +322,9 @@ def test_golden_tight_case():
 
 @pytest.mark.parametrize("row", GOLDEN["lecture_bound_useful_gamma_max"])
 def test_golden_useful_q(row):
-    q = amp.lecture_useful_q(epsilon=row["eps"])
+    epsilon, q = row["eps"], amp.lecture_useful_q(epsilon=row["eps"])
     assert q == pytest.approx(row["gamma_max"], rel=1e-14)
-    assert (
-        amp.lecture_bound(epsilon=row["eps"], q=q * 0.999)
-        < row["eps"]
-        < amp.lecture_bound(epsilon=row["eps"], q=q * 1.001)
-    )
+    assert amp.lecture_bound(epsilon=epsilon, q=q * 0.999) < epsilon < amp.lecture_bound(epsilon=epsilon, q=q * 1.001)
 
 
 def test_useful_q_everywhere():
@@ -342,36 +336,42 @@ def test_useful_q_everywhere():
     assert amp.lecture_useful_q(epsilon=1.7e308) == pytest.approx(0.0, abs=0)
 
 
-def test_no_sampling_and_no_data():
-    for epsilon in (0.0, 1e-300, 0.1, 1.0, 700.0, 1e3, 1e300):
-        assert amp.amplify(epsilon=epsilon, q=1.0) == pytest.approx(epsilon, rel=0, abs=0)
-        assert amp.amplify(epsilon=epsilon, q=0.0) == pytest.approx(0.0, abs=0)
-        assert amp.lecture_log_form(epsilon=epsilon, q=1.0) == pytest.approx(2 * epsilon, rel=1e-15, abs=0)
-        assert amp.lecture_log_form(epsilon=epsilon, q=0.5) == pytest.approx(epsilon, rel=1e-14, abs=0)
-        assert amp.lecture_bound(epsilon=epsilon, q=0.0) == pytest.approx(0.0, abs=0)
-    assert amp.lecture_bound(epsilon=1.0, q=1.0) == pytest.approx(4.70080, abs=5e-6)
-    assert amp.drawn_at_least_once(m=1, n=1) == pytest.approx(1.0)
+def tight(epsilon, q):
+    return mp.log1p(q * mp.expm1(epsilon))
 
 
-def test_fuzz_against_mpmath():
+@pytest.mark.parametrize(
+    ("function", "formula"),
+    [
+        (amp.amplify, tight),
+        (amp.lecture_log_form, lambda epsilon, q: tight(epsilon, q) - tight(-epsilon, q)),
+        (amp.lecture_bound, lambda epsilon, q: 2 * q * (mp.exp(epsilon) - mp.exp(-epsilon))),
+    ],
+)
+def test_the_formulas_by_mpmath_as_far_as_floats_reach(function, formula):
     rng = np.random.default_rng(9)
-    worst = {"amplify": 0.0, "log_form": 0.0, "bound": 0.0}
-    with mp.workdps(350):
-        for _ in range(400):
-            epsilon = float(10.0 ** rng.uniform(-12, 3.1))
-            q = float(10.0 ** rng.uniform(-290, 0)) if rng.random() < 0.5 else float(rng.random())
-            e, p = mp.mpf(epsilon), mp.mpf(q)
-            up, down = mp.log1p(p * mp.expm1(e)), mp.log1p(p * mp.expm1(-e))
-            bound = 2 * p * (mp.exp(e) - mp.exp(-e))
-            pairs = {"amplify": (amp.amplify, up), "log_form": (amp.lecture_log_form, up - down)}
-            if bound < 1e308:
-                pairs["bound"] = (amp.lecture_bound, bound)
-            for name, (function, truth) in pairs.items():
-                error = float(abs(function(epsilon=epsilon, q=q) - truth) / truth)
-                worst[name] = max(worst[name], error)
-    assert worst["amplify"] < 1e-15
-    assert worst["log_form"] < 1e-15
-    assert worst["bound"] < 1e-15
+    pairs = [(float(10.0 ** rng.uniform(-12, 3.1)), float(10.0 ** rng.uniform(-290, 0))) for _ in range(150)]
+    pairs += [(float(10.0 ** rng.uniform(-12, 3.1)), float(rng.random())) for _ in range(150)]
+    pairs += itertools.product((0.0, 1e-300, 700.0, 1418.0, 1418.5, 1450.0), (0.0, 5e-324, 1e-320, 1e-310, 0.5, 1.0))
+    with mp.workdps(700):
+        for epsilon, q in pairs:
+            truth = formula(mp.mpf(epsilon), mp.mpf(q))
+            if truth > sys.float_info.max:
+                with pytest.raises(ValueError, match=r"^epsilon must be small enough"):
+                    function(epsilon=epsilon, q=q)
+            else:
+                assert abs(function(epsilon=epsilon, q=q) - truth) <= 1e-15 * truth + mp.mpf(5e-324)
+
+
+def test_the_largest_epsilons():
+    assert amp.amplify(epsilon=1e300, q=1.0) == pytest.approx(1e300, rel=0, abs=0)
+    assert amp.lecture_log_form(epsilon=8e307, q=1.0) == pytest.approx(1.6e308)
+    with pytest.raises(ValueError, match=r"^epsilon must be small enough"):
+        amp.lecture_bound(epsilon=1e300, q=5e-324)
+    with pytest.raises(ValueError, match=r"^epsilon must be in \[0, 8e\+307\]"):
+        amp.lecture_log_form(epsilon=1e308, q=0.5)
+    with pytest.raises(ValueError, match=r"^epsilon must keep m"):
+        amp.with_replacement(epsilon=1e308, delta=0.0, m=9, n=10, adjacency="replace-one")
 
 
 def test_the_ladder_of_the_docstrings():
@@ -385,34 +385,12 @@ def test_the_ladder_of_the_docstrings():
             assert printed >= 2 * tight * (1 - 1e-12)
             assert tight <= epsilon
     assert amp.amplify(epsilon=8.0, q=0.01) == pytest.approx(3.42750, abs=5e-6)
-    assert amp.amplify(epsilon=0.1, q=0.5) == pytest.approx(0.0512495, abs=5e-8)
-
-
-def test_the_bound_as_far_as_floats_reach():
-    with mp.workdps(40):
-        for epsilon, q in ((1418.0, 5e-324), (1418.5, 5e-324), (1450.0, 5e-324), (1440.0, 1e-320), (1420.0, 1e-310)):
-            truth = 2 * mp.mpf(q) * (mp.exp(epsilon) - mp.exp(-epsilon))
-            assert float(abs(amp.lecture_bound(epsilon=epsilon, q=q) - truth) / truth) < 1e-14
-    for epsilon in (1454.0, 1e300):
-        with pytest.raises(ValueError, match=r"^epsilon must be small enough"):
-            amp.lecture_bound(epsilon=epsilon, q=5e-324)
-
-
-def test_overflow_is_refused_not_returned():
-    assert amp.lecture_bound(epsilon=1000.0, q=1e-300) == pytest.approx(3.9401422280e134, rel=1e-9)
-    for epsilon in (800.0, 1e5, 1e300):
-        with pytest.raises(ValueError, match=r"^epsilon must be small enough"):
-            amp.lecture_bound(epsilon=epsilon, q=0.5)
-    with pytest.raises(ValueError, match=r"^epsilon must be in \[0, 8e\+307\]"):
-        amp.lecture_log_form(epsilon=1e308, q=0.5)
-    with pytest.raises(ValueError, match=r"^epsilon must keep m"):
-        amp.with_replacement(epsilon=1e308, delta=0.0, m=9, n=10, adjacency="replace-one")
 
 
 def test_with_replacement_numbers():
     """The closed form against its own chain of m hops, and against mpmath over the whole range."""
     rng = np.random.default_rng(4)
-    for _ in range(200):
+    for _ in range(100):
         epsilon = float(10.0 ** rng.uniform(-9, 3))
         delta = float(10.0 ** rng.uniform(-200, 0))
         n = int(rng.integers(1, 10**6))
@@ -432,6 +410,3 @@ def test_with_replacement_numbers():
     assert got.delta == pytest.approx(total, rel=1e-13)
     tiny = amp.with_replacement(epsilon=5e-324, delta=0.0, m=10**6, n=1000, adjacency="replace-one")
     assert tiny.epsilon == pytest.approx(5e-321, rel=1e-3)  # though that of one draw is below the range of floats
-    two = amp.with_replacement(epsilon=1.0, delta=0.0, m=2, n=2, adjacency="replace-one")
-    assert two.epsilon == pytest.approx(1.24023, abs=5e-6)
-    assert amp.amplify(epsilon=1.0, q=amp.drawn_at_least_once(m=2, n=2)) == pytest.approx(0.827989, abs=5e-7)

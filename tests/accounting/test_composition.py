@@ -19,6 +19,12 @@ def labelled(epsilon, delta=0.0, **labels):
     return Guarantee(epsilon, **{"delta": delta, "kind": "exact", "adjacency": "replace-one", **labels})
 
 
+HUGE = [labelled(1e308)] * 3
+KNOWN = composition.basic(epsilon=0.1, delta=1e-6, k=10, adjacency="add/remove")
+UNKNOWN = composition.basic(epsilon=0.1, delta=0.0, k=10)  # add/remove here and replace-one there do not add up
+GROUP = composition.group_privacy(epsilon=0.5, delta=1e-6, size=4)
+
+
 @pytest.mark.parametrize("row", GOLDEN["composition"]["rows"])
 def test_basic_golden(row):
     got = composition.basic(epsilon=row["eps"], delta=row["delta"], k=row["k"])
@@ -58,69 +64,52 @@ def test_basic_heterogeneous():
     rough = composition.basic_heterogeneous([labelled(1.0), labelled(1.0, kind="approximation", sampling="none")])
     assert rough.kind == "approximation"
     assert composition.basic_heterogeneous([labelled(1.0), labelled(math.inf)]).epsilon == math.inf
-    huge = [labelled(1e308)] * 3
-    assert composition.basic_heterogeneous([*huge, labelled(math.inf)]).epsilon == math.inf
-    with pytest.raises(
-        ValueError, match=r"^guarantees must have epsilons that add up to a float, got 3, up to 1e\+308"
-    ):
-        composition.basic_heterogeneous(huge)
+    assert composition.basic_heterogeneous([*HUGE, labelled(math.inf)]).epsilon == math.inf
 
 
-def test_the_label_of_the_mechanisms_is_passed_on():
-    known = composition.basic(epsilon=0.1, delta=1e-6, k=10, adjacency="add/remove")
-    assert known.adjacency == "add/remove"
-    both = composition.basic_heterogeneous([known, labelled(1.0, adjacency="add/remove")])
+def test_the_neighbours_are_passed_on():
+    both = composition.basic_heterogeneous([KNOWN, labelled(1.0, adjacency="add/remove")])
     assert (both.epsilon, both.adjacency) == (pytest.approx(2.0), "add/remove")
-    with pytest.raises(ValueError, match=r"^guarantees must share one adjacency, got add/remove and replace-one"):
-        composition.basic_heterogeneous([known, labelled(1.0)])
+    assert composition.basic_heterogeneous([UNKNOWN]).adjacency == "as the mechanism's"
+    case = {"epsilon": 0.5, "delta": 0.0, "k": 10, "adjacency": "replace-one"}
+    parts = [composition.basic(**case), composition.optimal(**case, total_delta=1e-5)]
+    parts += [f(**case, delta_prime=1e-5) for f in (composition.advanced, composition.advanced_tanh)]
+    whole = composition.basic_heterogeneous(parts)
+    assert whole.adjacency == "replace-one"
+    assert whole.epsilon == pytest.approx(math.fsum(part.epsilon for part in parts), rel=1e-15)
+    for number, delta in itertools.product((0.0, 1e-320, 0.5, 300.0), (0.0, 1e-6)):
+        assert composition.group_privacy(epsilon=number, delta=delta, size=4).adjacency == "group"
 
 
-def test_what_two_unknown_relations_share_is_unknown():
-    """Add/remove here and replace-one there would add up to a number that holds for neither."""
-    unknown = composition.basic(epsilon=0.1, delta=0.0, k=10)
-    assert composition.basic_heterogeneous([unknown]).adjacency == "as the mechanism's"
-    with pytest.raises(ValueError, match=r"^guarantees must name their neighbours, got .*: pass adjacency="):
-        composition.basic_heterogeneous([unknown, unknown])
-
-
-def test_groups_are_not_added_up():
-    group = composition.group_privacy(epsilon=0.5, delta=1e-6, size=4)
-    assert group.adjacency == "group"
-    for parts in ([group], [group, group]):
-        with pytest.raises(ValueError, match=r"^guarantees must be those of single steps, got .*group_privacy"):
-            composition.basic_heterogeneous(parts)
-    with pytest.raises(ValueError, match=r"^guarantees must share one adjacency"):
-        composition.basic_heterogeneous([group, labelled(1.0)])
-    for number in (0.0, 1e-320, 0.5, 300.0):
-        for delta in (0.0, 1e-6):
-            assert composition.group_privacy(epsilon=number, delta=delta, size=4).adjacency == "group"
-
-
-@pytest.mark.parametrize("bad", [[], None, 3, "ab", [labelled(1.0), 2.0], labelled(1.0), [None], np.ones(2)])
-def test_basic_heterogeneous_refuses_what_is_not_a_guarantee(bad):
-    with pytest.raises(ValueError, match=r"^guarantees must be one or more Guarantee"):
-        composition.basic_heterogeneous(bad)
-
-
-def group_delta_truth(epsilon, delta, size):
-    with mp.workdps(60):
-        e = mp.mpf(epsilon)
-        series = mp.mpf(size) if epsilon == 0 else mp.expm1(size * e) / mp.expm1(e)
-        return min(mp.mpf(1), mp.mpf(delta) * series)
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [(bad, "be one or more Guarantee") for bad in ([], None, 3, "ab", [labelled(1.0), 2.0], KNOWN, [None], np.ones(2))]
+    + [(parts, "be those of single steps, got .*group_privacy") for parts in ([GROUP], [GROUP, GROUP])]
+    + [
+        ([KNOWN, labelled(1.0)], "share one adjacency, got add/remove and replace-one"),
+        ([GROUP, labelled(1.0)], "share one adjacency"),
+        ([UNKNOWN, UNKNOWN], "name their neighbours, got .*: pass adjacency="),
+        (HUGE, r"have epsilons that add up to a float, got 3, up to 1e\+308"),
+    ],
+)
+def test_what_does_not_add_up_is_refused(parts, message):
+    with pytest.raises(ValueError, match=rf"^guarantees must {message}"):
+        composition.basic_heterogeneous(parts)
 
 
 def test_group_privacy_numbers():
     rng = np.random.default_rng(2)
-    for _ in range(300):
+    for _ in range(150):
         epsilon = float(10.0 ** rng.uniform(-12, 3)) if rng.random() < 0.9 else 0.0
         delta = float(10.0 ** rng.uniform(-300, 0))
         size = int(rng.integers(1, 30)) if rng.random() < 0.7 else int(rng.integers(1, 10**9))
         got = composition.group_privacy(epsilon=epsilon, delta=delta, size=size)
-        truth = group_delta_truth(epsilon, delta, size)
         assert got.epsilon == pytest.approx(size * epsilon, rel=1e-15)
-        assert abs(mp.mpf(got.delta) - truth) <= 1e-12 * truth
-    one = composition.group_privacy(epsilon=0.7, delta=1e-6, size=1)
-    assert (one.epsilon, one.delta) == (pytest.approx(0.7, rel=1e-15), pytest.approx(1e-6, rel=1e-15))
+        with mp.workdps(60):
+            e = mp.mpf(epsilon)
+            series = mp.expm1(size * e) / mp.expm1(e) if epsilon else mp.mpf(size)
+            truth = min(mp.mpf(1), delta * series)
+            assert abs(got.delta - truth) <= 1e-12 * truth
     assert composition.group_privacy(epsilon=500.0, delta=0.0, size=9).delta == pytest.approx(0.0, abs=0)
 
 
@@ -183,16 +172,6 @@ def test_first_k_is_where_the_two_cross():
         assert composition.advanced(epsilon=math.log(2.0), k=k, **slack).epsilon >= k * math.log(2.0)
     assert composition.advanced_first_k(epsilon=0.0, delta_prime=0.5) is None
     assert composition.advanced(epsilon=0.0, k=7, **slack).epsilon == pytest.approx(0.0, abs=0)
-
-
-def test_the_neighbours_may_be_named():
-    """So that the results can be composed further."""
-    case = {"epsilon": 0.5, "delta": 0.0, "k": 10, "adjacency": "replace-one"}
-    parts = [composition.basic(**case), composition.optimal(**case, total_delta=1e-5)]
-    parts += [f(**case, delta_prime=1e-5) for f in (composition.advanced, composition.advanced_tanh)]
-    whole = composition.basic_heterogeneous(parts)
-    assert whole.adjacency == "replace-one"
-    assert whole.epsilon == pytest.approx(math.fsum(part.epsilon for part in parts), rel=1e-15)
 
 
 def test_ten_of_a_half():
@@ -277,7 +256,7 @@ def random_cases(seed, count, largest):
 def test_optimal_is_safe_and_tight():
     """In mpmath: the delta at the epsilon returned is at most the one asked for; a little less epsilon needs more."""
     compared = 0
-    for epsilon, delta, k, rng in random_cases(11, 150, 300):
+    for epsilon, delta, k, rng in random_cases(11, 60, 300):
         failures = -math.expm1(k * math.log1p(-delta))
         total_delta = failures + float(10.0 ** rng.uniform(-20 if delta == 0.0 else math.log10(failures) - 6, -0.3))
         if total_delta >= 1.0:
@@ -290,11 +269,11 @@ def test_optimal_is_safe_and_tight():
             compared += 1
             less = got * (1 - 1e-8) if k * epsilon < 20 else got - 1e-6
             assert whole(epsilon, delta, k, less) > total_delta * (1 - 1e-13)
-    assert compared > 80
+    assert compared > 30
 
 
 def test_optimal_delta_agrees_with_exact_sums():
-    for epsilon, delta, k, rng in random_cases(12, 150, 300):
+    for epsilon, delta, k, rng in random_cases(12, 60, 300):
         total_epsilon = float(rng.random() * k * epsilon)
         truth = whole(epsilon, delta, k, total_epsilon)
         got = composition.optimal_delta(epsilon=epsilon, delta=delta, k=k, total_epsilon=total_epsilon)
@@ -302,7 +281,7 @@ def test_optimal_delta_agrees_with_exact_sums():
 
 
 def test_optimal_is_never_above_the_others():
-    for epsilon, delta, k, rng in random_cases(13, 400, 10**6):
+    for epsilon, delta, k, rng in random_cases(13, 150, 10**6):
         slack = float(10.0 ** rng.uniform(-15, -0.5))
         case = {"epsilon": epsilon, "delta": delta, "k": k}
         others = [composition.basic(**case)]

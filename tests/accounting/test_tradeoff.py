@@ -13,18 +13,19 @@ from dpml.mechanisms import gaussian_delta, laplace_delta
 GRID = np.concatenate([[0.0], 10.0 ** np.linspace(-300, -2, 40), np.linspace(0.01, 0.99, 99), [1 - 1e-12, 1.0]])
 
 
-@pytest.mark.parametrize("sigma", [0.2, 1.0, 5.0])
-def test_gaussian_is_the_threshold_test(sigma):
-    for threshold in np.linspace(-3 * sigma, 1 + 3 * sigma, 25):  # guess D (mean 0) where the output is below
-        fpr, fnr = stats.norm.cdf(threshold, 1, sigma), stats.norm.sf(threshold, 0, sigma)
-        assert float(tradeoff.gaussian_fnr(fpr, sigma=sigma)) == pytest.approx(fnr, rel=1e-9, abs=1e-13)
+CURVES = [
+    (stats.norm, lambda fpr, noise: tradeoff.gaussian_fnr(fpr, sigma=noise)),
+    (stats.laplace, lambda fpr, noise: tradeoff.laplace_fnr(fpr, scale=noise)),
+]
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
-def test_laplace_is_the_threshold_test(scale):
-    for threshold in np.linspace(-5 * scale, 1 + 5 * scale, 41):
-        fpr, fnr = stats.laplace.cdf(threshold, 1, scale), stats.laplace.sf(threshold, 0, scale)
-        assert float(tradeoff.laplace_fnr(fpr, scale=scale)) == pytest.approx(fnr, rel=1e-11, abs=1e-14)
+@pytest.mark.parametrize(("law", "curve"), CURVES, ids=["Gauss", "Laplace"])
+@pytest.mark.parametrize("noise", [0.1, 0.2, 1.0, 5.0])
+def test_a_curve_is_that_of_the_threshold_tests(law, curve, noise):
+    """Guess D, around 0, where the output is below the threshold, and D', around 1, above."""
+    thresholds = np.linspace(-5 * noise, 1 + 5 * noise, 41)
+    fpr, fnr = law.cdf(thresholds, 1, noise), law.sf(thresholds, 0, noise)
+    np.testing.assert_allclose(curve(fpr, noise), fnr, rtol=1e-9, atol=1e-13)
 
 
 def test_far_tails_against_mpmath():
@@ -38,20 +39,20 @@ def test_far_tails_against_mpmath():
 
 
 @pytest.mark.parametrize(
-    ("curve", "delta"),
+    ("which", "noise", "delta"),
     [
-        (lambda a: tradeoff.gaussian_fnr(a, sigma=0.7), lambda e: gaussian_delta(sigma=0.7, epsilon=e)),
-        (lambda a: tradeoff.gaussian_fnr(a, sigma=4.0), lambda e: gaussian_delta(sigma=4.0, epsilon=e)),
-        (lambda a: tradeoff.laplace_fnr(a, scale=0.5), lambda e: laplace_delta(scale=0.5, epsilon=e)),
-        (lambda a: tradeoff.laplace_fnr(a, scale=3.0), lambda e: laplace_delta(scale=3.0, epsilon=e)),
+        (0, 0.7, lambda e: gaussian_delta(sigma=0.7, epsilon=e)),
+        (0, 4.0, lambda e: gaussian_delta(sigma=4.0, epsilon=e)),
+        (1, 0.5, lambda e: laplace_delta(scale=0.5, epsilon=e)),
+        (1, 3.0, lambda e: laplace_delta(scale=3.0, epsilon=e)),
     ],
 )
-def test_every_guarantee_is_below_the_curve_and_touches_it(curve, delta):
+def test_every_guarantee_is_below_the_curve_and_touches_it(which, noise, delta):
     """The curve is the upper envelope of the bounds of all its (epsilon, delta) pairs (convex duality)."""
     grid = np.linspace(0.0, 1.0, 4001)
     for epsilon in (0.0, 0.1, 0.3, 1.0, 2.0):
         bound = tradeoff.fnr_lower_bound(grid, epsilon=epsilon, delta=delta(epsilon))
-        gap = curve(grid) - bound
+        gap = CURVES[which][1](grid, noise) - bound
         assert gap.min() >= -1e-12
         if delta(epsilon) > 1e-3:
             assert gap.min() < 1e-4, "the delta is the least possible, so the two touch"
@@ -86,7 +87,7 @@ def test_lower_bound_range(epsilon, delta):
 
 @pytest.mark.parametrize("noise", [5e-324, 1e-9, 0.003, 0.5, 1.0, 1e9, 1.7e308])
 def test_curves_at_their_ends(noise):
-    for curve in (tradeoff.gaussian_fnr(GRID, sigma=noise), tradeoff.laplace_fnr(GRID, scale=noise)):
+    for curve in (curve(GRID, noise) for _, curve in CURVES):
         assert np.all((curve >= 0.0) & (curve <= 1.0))
         assert np.all(np.diff(curve) <= 1e-15)
         assert curve[0] == pytest.approx(1.0)

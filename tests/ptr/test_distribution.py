@@ -31,8 +31,8 @@ def profiles(pair, grid):
 
 
 def product_masses(low, high, a, mu):
-    """Masses of P and Q of the product of Laplace and normal laws between two losses, in 30 digits."""
-    with mp.workdps(30):
+    """Masses of P and Q of the product of Laplace and normal laws between two losses, in 22 digits."""
+    with mp.workdps(22):
         a, mu, low, high = (mp.mpf(float(x)) for x in (a, mu, low, high))
 
         def density(x):
@@ -42,10 +42,12 @@ def product_masses(low, high, a, mu):
             ends = mp.npdf(x, a + mu**2 / 2, mu) + mp.exp(-a) * mp.npdf(x, mu**2 / 2 - a, mu)
             return between + ends / 2
 
-        points = mp.linspace(low, high, 5)
-        sizes = [density((low + high) / 2) * mp.exp(-k * (low + high) / 2) for k in (0, 1)]
-        found = [mp.quad(lambda x, k=k: density(x) * mp.exp(-k * x) / sizes[k], points) for k in (0, 1)]
-        return [value * size for value, size in zip(found, sizes, strict=True)]
+        def mass(k):  # of P, then of Q, made near 1
+            size = density((low + high) / 2) * mp.exp(-k * (low + high) / 2)
+            integrand = [lambda x: density(x) * mp.exp(-k * x) / size, mp.linspace(low, high, 3)]
+            return size * mp.quad(*integrand, method="gauss-legendre", maxdegree=4)
+
+        return [mass(0), mass(1)]
 
 
 @pytest.mark.parametrize(("a", "mu"), [(1.0, 1 / 1.1), (0.001, 1.0), (20.0, 5.0), (2.0, 0.01)])
@@ -208,9 +210,10 @@ def test_the_profiles_cross_at_most_once_for_positive_epsilon():
     rng = np.random.default_rng(10)
     patterns = set()
     for _ in range(40):
-        setting = {"sigma": math.exp(rng.uniform(-0.5, 2.0)), "tau": rng.uniform(0.1, 0.95)}
-        setting |= {"scale": math.exp(rng.uniform(-1.0, 4.0)), "delta0": 10.0 ** rng.uniform(-6.0, -0.31)}
-        first, second, _ = _worst_pairs.worst_pairs(parameters(**setting))
+        sigma, tau = math.exp(rng.uniform(-0.5, 2.0)), rng.uniform(0.1, 0.95)
+        second = _worst_pairs.laplace_gaussian(math.exp(rng.uniform(-4.0, 1.0)), 1.0 / sigma)
+        branches = pairs.gaussian(1.0 / sigma), pairs.gaussian(1.0 / (sigma * tau))
+        first = _worst_pairs.public_choice(10.0 ** rng.uniform(-6.0, -0.31), *branches)
         one, two = (profiles(pair, np.linspace(0.0, 12.0, 150))[0] for pair in (first, second))
         with np.errstate(under="ignore"):
             clear = (np.abs(one - two) > 1e-9 * np.maximum(one, two)) & (np.maximum(one, two) > 1e-250)
@@ -257,15 +260,8 @@ def test_golden_mnist(steps):
 
 @pytest.mark.parametrize("row", GOLDEN["fig3_fig5"], ids=lambda r: f"{r['tau']:.2f}-{r['T']}")
 def test_golden_figure_3(row):
-    found = privacy.epsilon(
-        q=row["q"],
-        sigma=row["sigma1"],
-        tau=row["tau"],
-        scale=row["b"],
-        delta0=row["delta0"],
-        steps=row["T"],
-        delta=1e-5,
-    )
+    setting = {"q": row["q"], "sigma": row["sigma1"], "tau": row["tau"], "scale": row["b"], "delta0": row["delta0"]}
+    found = privacy.epsilon(**setting, steps=row["T"], delta=1e-5)
     assert found.epsilon == pytest.approx(max(row["pld_rem"], row["pld_add"]), rel=2e-4, abs=1e-4)
     assert found.epsilon < row["exact_rdp"]
 
@@ -287,7 +283,7 @@ def test_the_upper_end_covers_every_mixture_of_the_cases():
     first, second, _ = _worst_pairs.worst_pairs(given)
     found = privacy.epsilon_bounds(**given._asdict(), q=0.01, steps=100, delta=1e-5)
     ends = []
-    for count in (0, 1, 10, 50, 99, 100):
+    for count in (0, 30, 100):
         parts = [
             (losses.poisson(losses.Loss((first,)), q=0.01), count),
             (losses.poisson(losses.Loss((second,)), q=0.01), 100 - count),
@@ -375,13 +371,9 @@ def test_the_curve_is_what_single_calls_say():
     counts = np.array([[0, 1, 7], [500, 501, 2000]])
     curve = privacy.epsilon_curve(**MNIST, steps=counts)
     assert curve.shape == counts.shape
+    assert (np.diff(curve.ravel()) > 0.0).all()
     for count, value in zip(counts.ravel(), curve.ravel(), strict=True):
         found = privacy.epsilon_bounds(**MNIST, steps=int(count))
         assert found.lower <= value <= found.upper + 2e-4
     full = privacy.epsilon_curve(**{**ONE, "q": 1.0, "delta": 1e-5}, steps=[1, 3])
     assert full == pytest.approx([privacy.epsilon(**ONE, q=1.0, delta=1e-5, steps=t).epsilon for t in (1, 3)], abs=3e-4)
-
-
-def test_a_curve_rises_at_each_of_its_points():
-    curve = privacy.epsilon_curve(**MNIST, steps=[50, 51, 60, 300, 1000, 1001, 1050])
-    assert (np.diff(curve) > 0.0).all()
