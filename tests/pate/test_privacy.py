@@ -89,15 +89,6 @@ def test_golden_laplace_moments(row):
             assert used == laplace_votes.laplace_moment(lam, scale=scale)
 
 
-def test_beyond_its_condition_the_formula_is_a_bound_that_is_of_no_use():
-    """From q = 1/(1 + e^(2 gamma)) up to e^(-2 gamma) it is at least 2 gamma lambda, which holds for any votes."""
-    for gamma, lam in itertools.product((0.05, 0.5, 1.0), (0.5, 1.0, 20.0)):
-        for q in np.linspace(1.0 / (1.0 + math.exp(2.0 * gamma)), math.exp(-2.0 * gamma), 50, endpoint=False):
-            ratio = (1.0 - q) / (1.0 - math.exp(2.0 * gamma) * q)
-            formula = math.log((1.0 - q) * ratio**lam + q * math.exp(2.0 * gamma * lam))
-            assert formula >= 2.0 * gamma * lam * (1.0 - 1e-12)
-
-
 @pytest.mark.parametrize(
     ("counts", "scale", "lam"),
     [
@@ -119,23 +110,58 @@ def test_laplace_theorem_2_by_mpmath(counts, scale, lam):
     assert result == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0, 12.0])
-def test_laplace_bounds_hold_for_every_small_ensemble(scale):
-    """exact <= for these votes <= for any votes, at every order, over every neighbour."""
+def laplace_case(scale):
+    def rdp_of(counts):
+        return laplace_votes.laplace_moment_data_dependent(counts, lam=ORDERS - 1.0, scale=scale) / (ORDERS - 1.0)
 
     def log_law(counts):
         return voting.argmax_log_probabilities(counts, scale=scale)
 
-    tight = 0.0
+    def upset(counts):
+        return laplace_upset_bound(counts, scale)
+
+    return log_law, rdp_of, laplace_votes.laplace_moment(ORDERS - 1.0, scale=scale) / (ORDERS - 1.0), upset
+
+
+def gnmax_case(sigma):
+    def rdp_of(counts):
+        return gaussian_votes.gnmax_rdp_data_dependent(counts, order=ORDERS, sigma=sigma)
+
+    def log_law(counts):
+        return gnmax_log_law(counts, sigma)
+
+    return log_law, rdp_of, ORDERS / sigma / sigma, lambda counts: gnmax_upset_bound(counts, sigma)
+
+
+def confident_case(threshold, test, sigma):
+    def rdp_of(counts):
+        settings = {"threshold": threshold, "sigma_threshold": test, "sigma": sigma}
+        return gaussian_votes.confident_rdp_data_dependent(counts, order=ORDERS, **settings)
+
+    def log_law(counts):
+        return confident_log_law(counts, threshold, test, sigma)
+
+    return log_law, rdp_of, ORDERS * (0.5 / test**2 + 1.0 / sigma**2), lambda counts: 1.0
+
+
+CASES = {f"Laplace {scale}": laplace_case(scale) for scale in (0.5, 1.0, 3.0, 12.0)}
+CASES |= {f"GNMax {sigma}": gnmax_case(sigma) for sigma in (0.6, 1.0, 3.0, 12.0)}
+CASES |= {f"confident {c}": confident_case(*c) for c in ((4.0, 1.0, 1.0), (12.0, 2.0, 1.0), (1.0, 0.5, 3.0))}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_bounds_hold_for_every_small_ensemble(name):
+    """exact <= for these votes <= for any votes, at every order, over every neighbour; and not absurdly loose."""
+    log_law, rdp_of, any_votes, upset = CASES[name]
+    tight, helped = 0.0, 0
     for counts in small_ensembles():
-        exact = (ORDERS - 1.0) * worst_exact(log_law, counts)
-        these = laplace_votes.laplace_moment_data_dependent(counts, lam=ORDERS - 1.0, scale=scale)
-        assert (exact <= these * (1.0 + 1e-12)).all(), counts
-        assert (these <= laplace_votes.laplace_moment(ORDERS - 1.0, scale=scale)).all()
-        lost = -math.expm1(float(log_law(counts).max()))
-        assert lost <= laplace_upset_bound(counts, scale) + 1e-15
-        tight = max(tight, float((exact / these).max()))
-    assert tight > 0.3, "the bound is not absurdly loose, so that a wrong constant would show"
+        exact, these = worst_exact(log_law, counts), rdp_of(counts)
+        assert (exact <= these * (1.0 + 1e-9) + 1e-12).all(), counts
+        assert (these <= any_votes * (1.0 + 1e-14)).all()
+        assert -math.expm1(float(log_law(counts).max())) <= upset(counts) + 1e-12
+        tight, helped = max(tight, float((exact / these).max())), helped + int((these < 0.9 * any_votes).sum())
+    assert tight > 0.3
+    assert helped > 10 or name == "GNMax 12.0"
 
 
 def test_laplace_theorem_2_grows_with_q():
@@ -155,40 +181,6 @@ def test_golden_gnmax(row):
     assert gnmax_upset_bound(row["counts"], row["sigma"]) == pytest.approx(row["q_bound"], rel=1e-12)
     tie = gaussian_votes.gnmax_rdp_data_dependent([5, 5], order=2.0, sigma=row["sigma"])  # Theorem 1 alone
     assert tie == pytest.approx(row["rdp_alpha2"], rel=1e-14)
-
-
-@pytest.mark.parametrize("sigma", [0.6, 1.0, 3.0, 12.0])
-def test_gnmax_bounds_hold_for_every_small_ensemble(sigma):
-    tight, helped = 0.0, 0
-    for counts in small_ensembles():
-        law = gnmax_log_law(counts, sigma)
-        assert np.exp(law).sum() == pytest.approx(1.0, abs=1e-12)
-        exact = worst_exact(lambda c: gnmax_log_law(c, sigma), counts)
-        these = gaussian_votes.gnmax_rdp_data_dependent(counts, order=ORDERS, sigma=sigma)
-        any_votes = ORDERS / sigma / sigma
-        assert (exact <= these * (1.0 + 1e-9) + 1e-12).all(), counts
-        assert (these <= any_votes).all()
-        assert -math.expm1(float(law.max())) <= gnmax_upset_bound(counts, sigma) + 1e-12
-        tight, helped = max(tight, float((exact / these).max())), helped + int((these < any_votes).sum())
-    assert tight > 0.3
-    assert helped > 10 or sigma > 2.0
-
-
-@pytest.mark.parametrize(("threshold", "test", "sigma"), [(4.0, 1.0, 1.0), (12.0, 2.0, 1.0), (1.0, 0.5, 3.0)])
-def test_confident_bounds_hold_for_every_small_ensemble(threshold, test, sigma):
-    def log_law(counts):
-        return confident_log_law(counts, threshold, test, sigma)
-
-    settings = {"sigma_threshold": test, "sigma": sigma}
-    helped = 0
-    for counts in small_ensembles():
-        exact = worst_exact(log_law, counts)
-        these = gaussian_votes.confident_rdp_data_dependent(counts, order=ORDERS, threshold=threshold, **settings)
-        any_votes = ORDERS * (0.5 / test**2 + 1.0 / sigma**2)
-        assert (exact <= these * (1.0 + 1e-9) + 1e-12).all(), counts
-        assert (these <= any_votes * (1.0 + 1e-15)).all()
-        helped += int((these < 0.5 * any_votes).sum())
-    assert helped > 10
 
 
 def test_gnmax_theorem_2_by_mpmath():
@@ -331,8 +323,7 @@ def best_tilt(queries, scale, epsilon):
     return float(grid[np.argmin(2 * queries * grid * rdp.laplace(grid + 1.0, scale=scale) - grid * epsilon)])
 
 
-MANY_LABELS = [(10, 20.0, 1e-5), (100, 20.0, 1e-5), (300, 20.0, 1e-5), (1000, 20.0, 1e-5), (100, 5.0, 1e-8)]
-MANY_LABELS += [(30, 2.0, 1e-3), (500, 100.0, 0.05)]
+MANY_LABELS = [(10, 20.0, 1e-5), (1000, 20.0, 1e-5), (100, 5.0, 1e-8), (30, 2.0, 1e-3), (500, 100.0, 0.05)]
 
 
 @pytest.mark.parametrize(("queries", "scale", "delta"), MANY_LABELS)
@@ -344,25 +335,6 @@ def test_laplace_students_by_a_contour_integral(queries, scale, delta):
     assert here - cut <= delta
     below, cut = contour_delta(queries, scale, found * (1.0 - 1e-3) - 1e-4, tilt)
     assert below - cut > delta
-
-
-def test_laplace_students_against_simulated_votes():
-    """100 questions, the counts of two classes: noisy counts are drawn, and delta is the mean of what they lose.
-
-    At epsilon the simulated delta is 0.05 within six standard errors (false alarm below 1e-8); the looser account
-    would show a tenth of it.
-    """
-    queries, scale, delta, runs = 100, 20.0, 0.05, 40_000
-    rng = np.random.default_rng(11)
-    noise = rng.laplace(0.0, scale, (runs, queries, 2))
-    up = (np.abs(noise[..., 0] + 1.0) - np.abs(noise[..., 0])) / scale  # the first class has a vote more under D
-    down = (np.abs(noise[..., 1] - 1.0) - np.abs(noise[..., 1])) / scale  # the second one vote less
-    loss = (up + down).sum(axis=1)
-    epsilon = student.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
-    lost = np.maximum(0.0, -np.expm1(epsilon - loss))
-    assert lost.mean() == pytest.approx(delta, abs=6.0 * lost.std() / math.sqrt(runs))
-    loose = np.maximum(0.0, -np.expm1(by_label(queries, scale, delta) - loss))
-    assert loose.mean() < 0.3 * delta
 
 
 @pytest.mark.parametrize(
@@ -404,21 +376,6 @@ def test_laplace_students_are_monotone_and_never_above_cruder_accounts():
             k, b, delta = s["queries"], s["scale"], s["delta"]
             by_count = optimal(epsilon=1.0 / b, delta=0.0, k=2 * k, total_delta=delta).epsilon
             assert epsilon <= by_count <= by_label(k, b, delta) * (1 + 1e-12)
-
-
-def test_laplace_noise_of_scale_b_costs_as_much_as_gaussian_noise_of_deviation_b():
-    """Many small losses: their variance is 2/b^2 a query, for Gaussian noise 2/sigma^2; equal if sigma = b."""
-    for queries, scale in ((300, 40.0), (3000, 300.0)):
-        lap = student.laplace_student(queries=queries, scale=scale, delta=1e-5).epsilon
-        gauss = student.gnmax_student(queries=queries, sigma=scale, delta=1e-5).epsilon
-        assert lap == pytest.approx(gauss, rel=0.02)
-
-
-def test_the_printed_student_needs_a_delta():
-    """Lap(10) is the printed noise for epsilon = 0.1: 100 queries can lose more than ten times sqrt(100) 0.1 = 1."""
-    loss = 100 * np.subtract(*voting.argmax_log_probabilities([[1, 1], [0, 2]], scale=10.0))[0]
-    assert loss == pytest.approx(10.4690, abs=5e-5)
-    assert 10.0 * math.sqrt(100) * 0.1 < loss <= student.laplace_student(queries=100, scale=10.0, delta=0.0).epsilon
 
 
 def test_gaussian_students_for_any_votes():

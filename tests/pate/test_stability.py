@@ -180,45 +180,9 @@ def test_the_least_epsilon_is_below_the_promise_by_about_delta(epsilon, delta, l
     assert least <= enough + 1e-4 and exact_delta(laws, pairs, enough) <= delta / 2
 
 
-@pytest.mark.parametrize(
-    ("broken", "distance", "least"),
-    [
-        ("distance to the nearest other answer, not less one", lambda c: walk(c) + 1, 0.025 * math.e),
-        ("the gap in place of the distance", lambda c: max(c) - sorted(c)[-2], 0.026),
-        ("the printed range {1, ..., n}", lambda c: max(1, walk(c)), 0.025 * math.e),
-    ],
-)
-def test_a_wrong_distance_breaks_the_promise(broken, distance, least):
-    every = list(histograms(9, 2))
-    pairs = [(one, other) for one in every for other in moved(one)]
-    laws = {counts: law(counts, epsilon=1.0, delta=0.05, distance=distance) for counts in every}
-    assert exact_delta(laws, pairs, 1.0) >= least * (1 - 1e-12)
-    assert exact_delta(laws, pairs, 1.0) > 0.025 * 1.01
-
-
-def test_without_noise_nothing_is_left():
-    """Release if the distance itself exceeds the threshold: two neighbours on both sides of it are told apart."""
-    every = list(histograms(9, 2))
-    pairs = [(one, other) for one in every for other in moved(one)]
-    threshold = math.log(1 / 0.05)
-    laws = {}
-    for counts in every:
-        passes = float(walk(counts) > threshold)
-        laws[counts] = {counts.index(max(counts)): passes, m_stab.FAIL: 1 - passes}
-    assert exact_delta(laws, pairs, 1.0) == pytest.approx(1.0)
-
-
-def test_the_noise_must_be_for_epsilon():
-    """Noise for epsilon but a budget that names half of it."""
-    every = list(histograms(20, 2))
-    pairs = [(one, other) for one in every for other in moved(one)]
-    laws = {counts: law(counts, epsilon=2.0, delta=0.05) for counts in every}
-    assert exact_delta(laws, pairs, 1.0) > 0.1
-
-
 def test_m_stab_draws_from_the_law():
-    """20,000 runs on each of four histograms; each count is within 6 standard deviations (false alarm below 1e-7)."""
-    rng, runs, of = np.random.default_rng(5), 20_000, {"epsilon": 1.0, "delta": 0.05}
+    """10,000 runs on each of four histograms; each count is within 6 standard deviations (false alarm below 1e-7)."""
+    rng, runs, of = np.random.default_rng(5), 10_000, {"epsilon": 1.0, "delta": 0.05}
     for counts in ([5, 4, 0], [2, 9, 1], [0, 1, 12], [0, 0, 30]):
         answers = stability.m_stab(np.tile(counts, (runs, 1)), **of, rng=rng)
         p = float(m_stab.release_probability(stability.distance_to_instability(counts), **of))

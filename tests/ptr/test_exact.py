@@ -26,20 +26,16 @@ def test_golden_cases_by_the_finite_sum_and_by_quadrature(row):
     assert _moments.log_case_2(lam, row["q"], parameters(**setting)) / lam == pytest.approx([second], rel=1e-12)
 
 
-def random_setting(rng):
-    setting = {
-        "sigma": math.exp(rng.uniform(math.log(0.3), math.log(30.0))),
-        "tau": rng.uniform(0.05, 1.0),
-        "scale": math.exp(rng.uniform(math.log(0.05), math.log(50.0))),
-        "delta0": 10.0 ** rng.uniform(-12.0, -0.31),
-    }
-    return setting, 10.0 ** rng.uniform(-6.0, -0.01)
-
-
 def test_the_finite_sum_agrees_with_quadrature_at_random():
     rng = np.random.default_rng(1)
-    for _ in range(300):
-        setting, q = random_setting(rng)
+    for _ in range(100):
+        setting = {
+            "sigma": math.exp(rng.uniform(math.log(0.3), math.log(30.0))),
+            "tau": rng.uniform(0.05, 1.0),
+            "scale": math.exp(rng.uniform(math.log(0.05), math.log(50.0))),
+            "delta0": 10.0 ** rng.uniform(-12.0, -0.31),
+        }
+        q = 10.0 ** rng.uniform(-6.0, -0.01)
         order = int(math.exp(rng.uniform(math.log(2.0), math.log(256.0))))
         lam = np.array([order - 1.0])
         cases = renyi.exact_cases(order, q=q, **setting)
@@ -85,14 +81,14 @@ def test_golden_both_directions_at_order_8():
 def test_removing_is_the_worse_direction_for_every_symmetric_pair():
     """Step 3 of the proof: for losses +-l with masses as e^(l/2) and e^(-l/2), which mix to every symmetric pair."""
     rng = np.random.default_rng(5)
-    loss, q = rng.exponential(2.0, 200000), rng.uniform(0.0, 1.0, 200000)
-    order = 1.0 + rng.exponential(4.0, 200000)
+    loss, q = rng.exponential(2.0, 100000), rng.uniform(0.0, 1.0, 100000)
+    order = 1.0 + rng.exponential(4.0, 100000)
     up, down = 1.0 - q + q * np.exp(loss), 1.0 - q + q * np.exp(-loss)
     low, high = np.exp(-loss / 2.0), np.exp(loss / 2.0)  # of Q
     forward = low * up**order + high * down**order
     reverse = low * up ** (1.0 - order) + high * down ** (1.0 - order)
     assert (forward >= reverse * (1.0 - 1e-12)).all()
-    assert (forward > reverse * 1.01).sum() > 10000
+    assert (forward > reverse * 1.01).sum() > 5000
 
 
 @pytest.mark.parametrize("row", GOLDEN["lap_moments_R"], ids=lambda r: f"{r['q']:g}-{r['b']:g}-{r['x']:g}")

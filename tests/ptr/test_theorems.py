@@ -85,7 +85,7 @@ def divergence_by_quadrature(order, setting, margins, moves):
 def test_theorem_4_3_against_quadrature_of_the_mechanism_on_a_plane():
     """Case 2 in both directions of the margin, and case 1; settings where the quadrature window holds everything."""
     rng = np.random.default_rng(43)
-    for _ in range(15):
+    for _ in range(8):
         setting = {
             "sigma": math.exp(rng.uniform(math.log(0.8), math.log(6.0))),
             "tau": rng.uniform(0.2, 1.0),
@@ -203,28 +203,21 @@ def test_noise_beyond_all_use_is_refused_or_has_a_value():
     assert theorems.theorem_4_4_last_order(q=5e-324, sigma=1e100, tau=1.0, scale=1e6) > 1e6  # all that are taken
 
 
-def random_points(rng, count):
-    """Settings that satisfy all conditions, 20 orders each; delta0 up to 1/2."""
-    points = 0
-    while points < count:
+def test_theorem_4_4_holds_at_2000_random_points_within_its_conditions():
+    """At 20 orders each, and delta0 up to 1/2."""
+    rng, seen = np.random.default_rng(44), 0
+    while seen < 2000:
         scale = math.exp(rng.uniform(math.log(0.2), math.log(20.0)))
         most = math.exp(-1.0 / scale) / (4.0 + math.exp(-1.0 / scale))
         setting = {"q": most * 10.0 ** rng.uniform(-4.0, 0.0), "tau": rng.uniform(0.05, 1.0), "scale": scale}
         setting["sigma"] = math.exp(rng.uniform(math.log(4.0), math.log(100.0))) / setting["tau"]
         last = theorems.theorem_4_4_last_order(**setting)
         if last > 1.0:
-            points += 20
             orders = 1.0 + (min(last, 2000.0 * scale, 1000.0) - 1.0) * rng.uniform(0.0, 1.0, 20)
-            yield orders, {**setting, "delta0": 10.0 ** rng.uniform(-12.0, -0.31)}
-
-
-def test_theorem_4_4_holds_at_2000_random_points_within_its_conditions():
-    least, seen = math.inf, 0
-    for orders, setting in random_points(np.random.default_rng(44), 2000):
-        ratio = privacy.theorem_4_4(orders, **setting) / privacy.exact_subsampled_rdp(orders, **setting)
-        least, seen = min(least, float(ratio.min())), seen + orders.size
-    assert seen >= 2000
-    assert least > 1.0
+            setting["delta0"] = 10.0 ** rng.uniform(-12.0, -0.31)
+            exact = privacy.exact_subsampled_rdp(orders, **setting)
+            assert (privacy.theorem_4_4(orders, **setting) > exact).all()
+            seen += 20
 
 
 def test_theorem_4_4_fails_outside_its_conditions():
