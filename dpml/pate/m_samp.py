@@ -248,7 +248,7 @@ def subsample_votes(
     q, n_models = _sizes(q, n_models)
     arguments.function("train", train)
     rng = arguments.generator("rng", rng)
-    used, shape, total = np.zeros(n, dtype=np.int64), None, None
+    used, shape, total = np.zeros(n, dtype=np.int64), None, np.zeros((), dtype=np.int64)
     for start in range(0, n_models, chunk):
         members = rng.random((min(chunk, n_models - start), n)) < q
         used += members.sum(axis=0)
@@ -256,11 +256,8 @@ def subsample_votes(
         shape = answers.shape[1:]
         columns = answers.reshape(len(members), -1)
         offsets = classes * np.arange(columns.shape[1])
-        new = np.bincount((columns + offsets).reshape(-1), minlength=classes * columns.shape[1])
-        total = new if total is None else total + new
-    assert total is not None
-    assert shape is not None
-    return SubsampleVotes(total.reshape(*shape, classes), int(used.max()))
+        total = total + np.bincount((columns + offsets).reshape(-1), minlength=classes * columns.shape[1])
+    return SubsampleVotes(total.reshape(*answers.shape[1:], classes), int(used.max()))
 
 
 def m_samp(

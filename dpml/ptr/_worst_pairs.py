@@ -183,19 +183,13 @@ def larger(inner: Pair, outer: Pair) -> Pair:
 
 
 @functools.lru_cache(maxsize=8)
-def case_2(sigma: float, scale: float) -> Pair:
-    """Independent Laplace and Gaussian noise."""
-    return laplace_gaussian(1.0 / scale, 1.0 / sigma)
-
-
-@functools.lru_cache(maxsize=8)
 def worst_pairs(given: Parameters) -> tuple[Pair, Pair, Pair]:
     """Case 1, case 2, and the larger profile of both."""
     if given.sigma2 < LEAST:
         return opened(given)
     rare = pairs.gaussian(1.0 / given.sigma2)
     first = public_choice(given.delta0, pairs.gaussian(1.0 / given.sigma), rare)
-    second = case_2(given.sigma, given.scale)
+    second = laplace_gaussian(1.0 / given.scale, 1.0 / given.sigma)
     return first, second, larger(second, first)
 
 
@@ -203,7 +197,7 @@ def worst_pairs(given: Parameters) -> tuple[Pair, Pair, Pair]:
 def opened(given: Parameters) -> tuple[Pair, Pair, Pair]:
     """The same, for a branch that passes the test without noise: with probability delta0 everything becomes known."""
     first = sometimes_open(given.delta0, pairs.gaussian(1.0 / given.sigma))
-    second = case_2(given.sigma, given.scale)
+    second = laplace_gaussian(1.0 / given.scale, 1.0 / given.sigma)
     return first, second, larger(second, first)
 
 

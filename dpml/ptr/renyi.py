@@ -127,8 +127,7 @@ def exact_cases(order: ArrayLike, *, q: float, sigma: float, tau: float, scale: 
         lam = flat[~summed] - 1.0
         first[~summed] = log_case_1(lam, q, given) / lam
         second[~summed] = log_case_2(lam, q, given) / lam
-    if not np.isfinite(first).all():
-        raise ValueError(f"tau must keep the result within the range of floats, got {tau!r}")
+    arguments.finite("tau", tau, first)
     return Cases(first.reshape(a.shape)[()], second.reshape(a.shape)[()])
 
 

@@ -179,11 +179,9 @@ def rdp_case_1(order: ArrayLike, *, sigma: float, tau: float, delta0: float) -> 
     a = arguments.array("order", order, low=1.0, low_open=True)
     wide = rdp.gaussian(a, sigma=sigma)
     with np.errstate(over="ignore"):
-        narrow = a / sigma / tau / sigma / tau / 2.0
-        finite = np.isfinite((a - 1.0) * narrow).all()
-    if not finite:
-        raise ValueError(f"tau must keep the result within the range of floats, got {tau!r}")
-    return (mixed_log((a - 1.0) * wide, (a - 1.0) * narrow, delta0) / (a - 1.0))[()]
+        exponent = (a - 1.0) * (a / sigma / tau / sigma / tau / 2.0)
+    arguments.finite("tau", tau, exponent)
+    return (mixed_log((a - 1.0) * wide, exponent, delta0) / (a - 1.0))[()]
 
 
 def rdp_case_2(order: ArrayLike, *, sigma: float, scale: float) -> NDArray[np.float64]:

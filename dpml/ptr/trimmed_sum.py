@@ -190,15 +190,11 @@ def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     largest = np.max(np.abs(rows), axis=1, initial=0.0)
     with np.errstate(over="ignore"):
         scaled = np.ascontiguousarray(rows) / np.where(largest > 0.0, largest, 1.0)[:, None]
-        lengths = largest * np.sqrt((scaled * scaled).sum(axis=1))
-    if not np.isfinite(lengths).all():
-        raise ValueError("vectors must have lengths within the range of floats, got one that exceeds it")
-    return np.asarray(lengths, dtype=np.float64)
+        lengths: NDArray[np.float64] = largest * np.sqrt((scaled * scaled).sum(axis=1))
+    return arguments.finite("vectors", rows, lengths, "each length")
 
 
 def _total(rows: NDArray[np.float64], stays: NDArray[np.bool_]) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):
-        total = np.asarray(rows[stays].sum(axis=0), dtype=np.float64)
-    if not np.isfinite(total).all():
-        raise ValueError("vectors must have a sum within the range of floats, got one that exceeds it")
-    return total
+        total: NDArray[np.float64] = rows[stays].sum(axis=0)
+    return arguments.finite("vectors", rows, total, "the sum")

@@ -17,18 +17,22 @@ from tests.pate.votes import hockey_stick
 
 GOLDEN = golden("sparse_vector")
 NO_NOISE = 1e-6
+SCALES = {"threshold": 0.0, "threshold_scale": 2.0, "query_scale": 4.0}
 
 
-def first_above(queries, *, threshold, threshold_scale, query_scale):
-    bits = np.arange(len(queries)) == len(queries) - 1
-    scales = {"threshold_scale": threshold_scale, "query_scale": query_scale}
-    return outcome_log_probability(queries, above=bits, threshold=threshold, **scales)
+def first_above(queries, **scales):
+    return outcome_log_probability(queries, above=np.arange(len(queries)) == len(queries) - 1, **scales)
 
 
-def worst_loss(k, *, threshold, threshold_scale, query_scale):
-    """Answers 0 on D; on D' 1 before the k-th, which is -1: the loss of "first above at k"."""
-    scales = {"threshold": threshold, "threshold_scale": threshold_scale, "query_scale": query_scale}
-    return first_above(np.zeros(k), **scales) - first_above(np.array([1.0] * (k - 1) + [-1.0]), **scales)
+def loss(one, other, *, above=None, **scales):
+    """Of these bits, by default "first above at the last", where the answers are those of one dataset."""
+    bits = np.arange(len(one)) == len(one) - 1 if above is None else above
+    return outcome_log_probability(one, above=bits, **scales) - outcome_log_probability(other, above=bits, **scales)
+
+
+def worst_loss(k, **scales):
+    """Answers 0 on D; on D' 1 before the k-th, which is -1."""
+    return loss(np.zeros(k), np.array([1.0] * (k - 1) + [-1.0]), **scales)
 
 
 def proved(scale, cutoff, delta):
@@ -54,12 +58,11 @@ def test_three_equal_answers_at_the_threshold():
 @pytest.mark.parametrize("row", GOLDEN["above_threshold_loss"]["rows"], ids=lambda row: f"{row['eps']}-{row['k']}")
 def test_loss_of_above_threshold(row):
     scales = {"threshold": row["T"], "threshold_scale": 2 / row["eps"], "query_scale": 4 / row["eps"]}
-    k = row["k"]
-    log_p = first_above(np.zeros(k), **scales)
-    log_p_prime = first_above(np.array([1.0] * (k - 1) + [-1.0]), **scales)
+    log_p = first_above(np.zeros(row["k"]), **scales)
     assert math.isclose(math.exp(log_p), row["p"], rel_tol=1e-11)
-    assert math.isclose(math.exp(log_p_prime), row["pprime"], rel_tol=1e-11)
-    assert math.isclose(log_p - log_p_prime, row["exact_loss_of_event_kth_first_above"], abs_tol=1e-10)
+    found = worst_loss(row["k"], **scales)
+    assert math.isclose(math.exp(log_p - found), row["pprime"], rel_tol=1e-11)
+    assert math.isclose(found, row["exact_loss_of_event_kth_first_above"], abs_tol=1e-10)
 
 
 def test_log_probability_far_below_the_smallest_float():
@@ -71,9 +74,6 @@ def test_log_probability_far_below_the_smallest_float():
         logs = 10_000 * log_f - t / 2 - math.log(4)
         by_hand = logs.max() + math.log(np.trapezoid(np.exp(logs - logs.max()), t))
     assert math.isclose(got, by_hand, rel_tol=1e-7)
-
-
-SCALES = {"threshold": 0.0, "threshold_scale": 2.0, "query_scale": 4.0}
 
 
 def test_without_one_noise_or_the_other():
@@ -105,10 +105,8 @@ def test_the_bound_of_above_threshold_is_attained(row):
 
 def test_monotone_queries_cost_less():
     row = GOLDEN["at_noise_variants"][4]
-    one, other = np.zeros(200), np.array([1.0] * 199 + [0.0])
-    scales = {"threshold": -20.0, "threshold_scale": 2.0, "query_scale": 4.0}
-    loss = first_above(one, **scales) - first_above(other, **scales)
-    assert math.isclose(loss, row["exact_loss_found"], rel_tol=1e-6)
+    found = loss(np.zeros(200), np.array([1.0] * 199 + [0.0]), **{**SCALES, "threshold": -20.0})
+    assert math.isclose(found, row["exact_loss_found"], rel_tol=1e-6)
 
 
 def test_no_neighbours_exceed_the_bound():
@@ -122,26 +120,21 @@ def test_no_neighbours_exceed_the_bound():
 
 @pytest.mark.parametrize("row", GOLDEN["no_threshold_noise"], ids=lambda row: str(row["m"]))
 def test_without_threshold_noise_every_query_costs(row):
-    scales = {**SCALES, "threshold_scale": 0.0}
     m = row["m"]
-    loss = outcome_log_probability(np.zeros(m), above=[0] * m, **scales)
-    loss -= outcome_log_probability(np.ones(m), above=[0] * m, **scales)
-    assert math.isclose(loss, row["log_ratio"], rel_tol=1e-9)
+    found = loss(np.zeros(m), np.ones(m), above=[0] * m, **{**SCALES, "threshold_scale": 0.0})
+    assert math.isclose(found, row["log_ratio"], rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("row", GOLDEN["no_cutoff"], ids=lambda row: str(row["m"]))
 def test_without_a_cutoff_every_answer_above_costs(row):
-    m, scales = row["m"], {**SCALES, "threshold": 0.5}
-    bits, one = [0] * m + [1] * m, np.array([0.0] * m + [1.0] * m)
-    loss = outcome_log_probability(one, above=bits, **scales) - outcome_log_probability(one[::-1], above=bits, **scales)
-    assert math.isclose(loss, row["log_ratio"], rel_tol=1e-9)
+    one = np.array([0.0] * row["m"] + [1.0] * row["m"])
+    found = loss(one, one[::-1], above=one, **{**SCALES, "threshold": 0.5})
+    assert math.isclose(found, row["log_ratio"], rel_tol=1e-9)
 
 
 def test_without_a_cutoff_or_with_little_noise_on_the_queries():
-    bits = [0] * 50 + [1] * 50
-    loss = outcome_log_probability(np.zeros(100), above=bits, **SCALES)
-    loss -= outcome_log_probability([1.0] * 50 + [-1.0] * 50, above=bits, **SCALES)
-    assert math.isclose(loss, 24.2, abs_tol=0.05)
+    found = loss(np.zeros(100), [1.0] * 50 + [-1.0] * 50, above=[0] * 50 + [1] * 50, **SCALES)
+    assert math.isclose(found, 24.2, abs_tol=0.05)
     assert math.isclose(worst_loss(100, threshold=-20.0, threshold_scale=2.0, query_scale=2.0), 1.5, abs_tol=1e-6)
 
 
@@ -149,10 +142,8 @@ def test_without_a_cutoff_or_with_little_noise_on_the_queries():
 def test_the_printed_scale_of_sparse_is_not_private(row):
     wrong = math.sqrt(32 * math.log(1e5)) * 0.1
     assert math.isclose(row["b"], wrong, rel_tol=1e-12)
-    halved = row["label"].startswith("query Lap(b), threshold Lap(b/2)")
-    scales = {"threshold_scale": wrong / 2, "query_scale": wrong} if halved else {}
-    scales = scales or {"threshold_scale": wrong, "query_scale": 2 * wrong}
-    k = row["k"]
+    size = 0.5 if row["label"].startswith("query Lap(b), threshold Lap(b/2)") else 1.0
+    scales, k = {"threshold_scale": size * wrong, "query_scale": 2 * size * wrong}, row["k"]
     moved = np.array([row["Dprime_first"]] * (k - 1) + [row["Dprime_kth"]])
     p, p_prime = (math.exp(first_above(q, threshold=row["T"], **scales)) for q in (np.zeros(k), moved))
     assert math.isclose(p - math.exp(0.1) * p_prime, row["hockeystick"], rel_tol=1e-6)
@@ -244,8 +235,7 @@ def test_m_svec_with_the_printed_scale(row):
     assert math.isclose(worst, row["max_hockeystick_at_eps_one_query"], rel_tol=1e-6, abs_tol=1e-12)
     if row["formula"].startswith("correct"):
         noise = privacy.m_svec_noise_classic(epsilon=0.1, delta=1e-5, cutoff=1, queries=1)
-        assert math.isclose(noise.scale, row["lam"], rel_tol=1e-12)
-        assert math.isclose(noise.threshold, row["T"], rel_tol=1e-12)
+        assert noise == pytest.approx((row["lam"], row["T"]), rel=1e-12)
 
 
 @pytest.mark.parametrize("row", GOLDEN["msvec_unstable_pass"], ids=lambda row: str(row["m"]))
@@ -268,9 +258,7 @@ def test_one_failure_too_many(row):
 @pytest.mark.parametrize("row", GOLDEN["svt_vs_simple"], ids=lambda row: f"{row['m']}-{row['Q']}")
 def test_against_simple_composition(row):
     noise = privacy.m_svec_noise_classic(epsilon=1.0, delta=1e-5, cutoff=row["Q"], queries=row["m"])
-    assert math.isclose(noise.scale, row["lam"], rel_tol=1e-12) and math.isclose(
-        noise.threshold, row["T"], rel_tol=1e-12
-    )
+    assert noise == pytest.approx((row["lam"], row["T"]), rel=1e-12)
     each = {"epsilon": row["eps0"], "delta": 0.0, "k": row["m"], "delta_prime": 1e-5}
     assert math.isclose(composition.advanced(**each).epsilon, 1.0, rel_tol=1e-9)
     enough = privacy.enough_distance(**noise._asdict(), queries=row["m"], beta=0.01)
