@@ -13,8 +13,8 @@ from dpml.audit import gaussian_scores, known_losses, one_run, samples
 SURE = 1 - 1e-7
 
 
-@pytest.mark.parametrize("mu", [0.5, 2.0])
-def test_a_gaussian_of_unknown_noise_is_found_within_15_percent(mu):
+@pytest.mark.parametrize(("mu", "share"), [(1.0, 0.55), (2.0, 0.5)])
+def test_a_gaussian_of_unknown_noise_is_found_within_15_percent(mu, share):
     rng = np.random.default_rng(3)
     on_d, on_neighbour = rng.normal(mu, 1.0, 10**6), rng.normal(0.0, 1.0, 10**6)
     common = {"scores_neighbour": on_neighbour, "delta": 1e-5, "confidence": SURE, "rng": rng}
@@ -22,7 +22,7 @@ def test_a_gaussian_of_unknown_noise_is_found_within_15_percent(mu):
     exact = mechanisms.gaussian_epsilon(sigma=1 / mu, delta=1e-5)
     assert 0.85 * exact < found.epsilon_at_least <= exact and found.mu_at_least <= mu
     by_events = samples.epsilon_lower_bound_from_scores(on_d, **common).epsilon_at_least
-    assert 0.5 * exact < by_events < found.epsilon_at_least
+    assert share * exact < by_events < found.epsilon_at_least
     of_losses = known_losses.epsilon_lower_bound_from_losses(
         mu * on_d - mu**2 / 2, delta=1e-5, confidence=SURE, rng=rng
     )
@@ -81,23 +81,18 @@ def test_small_alarms_are_kept_to_the_digit(alarm):
     assert found.epsilon_at_least == pytest.approx(math.log(p / (1 - p)), rel=1e-7)
 
 
-def test_delta_is_paid_as_the_theorem_says():
-    m, r, epsilon, delta = 30, 20, 0.7, 1e-3
-    law = stats.binom(r, 1 / (1 + math.exp(-epsilon)))
-    for v in range(1, r + 1):
-        rate = max((law.sf(v - i - 1) - law.sf(v - 1)) / i for i in range(1, m + 1))
-        found = one_run.one_run_probability(correct=v, guesses=r, canaries=m, epsilon=epsilon, delta=delta)
-        assert found == pytest.approx(min(1.0, law.sf(v - 1) + 2 * m * delta * rate), rel=1e-9)
-
-
-@pytest.mark.parametrize("v", [1, 1900, 2450, 2600, 3000])
-def test_delta_is_paid_at_every_number_of_guesses_fewer(v):
+@pytest.mark.parametrize(
+    ("m", "r", "epsilon", "delta", "counts"),
+    [(30, 20, 0.7, 1e-3, range(1, 21)), (5000, 4000, 0.5, 1e-6, (1, 1900, 2450, 2600, 3000))],
+)
+def test_delta_is_paid_as_the_theorem_says(m, r, epsilon, delta, counts):
     """Against the maximum over all i, where most of them need not be looked at."""
-    m, r, epsilon, delta = 5000, 4000, 0.5, 1e-6
-    reached = stats.binom(r, 1 / (1 + math.exp(-epsilon))).sf(np.arange(v, v - m - 1, -1) - 1)
-    expected = reached[0] + 2 * m * delta * ((reached[1:] - reached[0]) / np.arange(1, m + 1)).max()
-    found = one_run.one_run_probability(correct=v, guesses=r, canaries=m, epsilon=epsilon, delta=delta)
-    assert found == pytest.approx(min(1.0, expected), rel=1e-9)
+    law = stats.binom(r, 1 / (1 + math.exp(-epsilon)))
+    for v in counts:
+        reached = law.sf(np.arange(v, v - m - 1, -1) - 1)
+        expected = reached[0] + 2 * m * delta * ((reached[1:] - reached[0]) / np.arange(1, m + 1)).max()
+        found = one_run.one_run_probability(correct=v, guesses=r, canaries=m, epsilon=epsilon, delta=delta)
+        assert found == pytest.approx(min(1.0, expected), rel=1e-9)
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.02, 0.2])
@@ -138,23 +133,3 @@ def test_the_surest_guesses_are_counted():
         one_run.right_guesses(scores, included=coins[:5], guesses=2)
     with pytest.raises(ValueError, match="correct must be"):
         one_run.one_run_lower_bound(correct=5, guesses=4, canaries=9, delta=0.0, confidence=0.9)
-
-
-# ---- how near a million runs come ----
-
-
-def test_a_million_runs_come_near_the_truth():
-    """85 % of epsilon for Laplace noise and for Gaussian noise of known form, 55 % by events. False alarm 3e-6."""
-    rng, size = np.random.default_rng(17), 1_000_000
-    how = {"confidence": 1 - 1e-6, "rng": rng}
-    one, other = (mechanisms.laplace(np.full(size, value), scale=1.0, rng=rng) for value in (1.0, 0.0))
-    found = samples.epsilon_lower_bound_from_scores(one, scores_neighbour=other, delta=0.0, **how)
-    assert 0.85 < found.epsilon_at_least <= 1.0
-    one, other = (mechanisms.gaussian(np.full(size, value), sigma=1.0, rng=rng) for value in (1.0, 0.0))
-    exact = mechanisms.gaussian_epsilon(sigma=1.0, delta=1e-5)
-    for bound, share in (
-        (gaussian_scores.gaussian_lower_bound_from_scores, 0.85),
-        (samples.epsilon_lower_bound_from_scores, 0.55),
-    ):
-        found = bound(one, scores_neighbour=other, delta=1e-5, **how)
-        assert share * exact < found.epsilon_at_least <= exact

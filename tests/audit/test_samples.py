@@ -199,13 +199,3 @@ def test_small_and_unequal_sets_of_scores():
     )
     assert found.epsilon_at_least == pytest.approx(0.0, abs=0)
     assert (found.positives, found.negatives) == (1, 2)
-    for name, kwargs in (("scores", {"scores": [1.0]}), ("scores_neighbour", {"scores_neighbour": [[1.0, 2.0]]})):
-        arguments = {"scores": [1.0, 2.0], "scores_neighbour": [1.0, 2.0], **kwargs}
-        with pytest.raises(ValueError, match=rf"^{name} must be an array"):
-            samples.epsilon_lower_bound_from_scores(
-                arguments["scores"],
-                scores_neighbour=arguments["scores_neighbour"],
-                delta=0.0,
-                confidence=0.9,
-                rng=np.random.default_rng(0),
-            )

@@ -47,24 +47,29 @@ def test_gaussian_delta_is_the_hockey_stick_integral(sigma, epsilon):
     assert relative(mechanisms.gaussian_delta(sigma=sigma, epsilon=epsilon), truth) < 1e-13
 
 
-@pytest.mark.parametrize("row", GAUSSIAN["delta"])
-def test_gaussian_delta_golden(row):
-    assert mechanisms.gaussian_delta(sigma=row["sigma"], epsilon=row["eps"]) == pytest.approx(row["delta"], rel=1e-14)
-
-
-@pytest.mark.parametrize("row", GOLDEN["numerical_traps"])
-def test_gaussian_traps(row):
-    got = mechanisms.gaussian_delta(sigma=row["inputs"]["sigma"], epsilon=row["inputs"]["eps"])
-    assert got == pytest.approx(row["right"], rel=1e-14)
-    naive = row["naive"]
-    if not naive.startswith("Overflow"):
-        assert abs(float(naive) - row["right"]) / row["right"] > 1e-15, "the trap itself has vanished"
+def test_golden_gaussian():
+    for row in GAUSSIAN["delta"]:
+        delta = mechanisms.gaussian_delta(sigma=row["sigma"], epsilon=row["eps"])
+        assert delta == pytest.approx(row["delta"], rel=1e-14)
+    for row in GAUSSIAN["eps"]:
+        epsilon = mechanisms.gaussian_epsilon(sigma=row["sigma"], delta=row["delta"])
+        assert epsilon == pytest.approx(row["eps"], rel=1e-12)
+    for row in GAUSSIAN["sigma"]:
+        target = {"epsilon": row["eps"], "delta": float(row["delta"])}
+        assert mechanisms.gaussian_sigma(**target) == pytest.approx(row["sigma"], rel=1e-12)
+        classic = mechanisms.gaussian_sigma_classic_formula(**target)
+        assert classic == pytest.approx(row["sigma_classic"], rel=1e-14)
+        true_delta = mechanisms.gaussian_delta(sigma=classic, epsilon=row["eps"])
+        assert true_delta == pytest.approx(row["delta_of_sigma_classic"], rel=1e-12)
+    for row in GOLDEN["numerical_traps"]:
+        delta = mechanisms.gaussian_delta(sigma=row["inputs"]["sigma"], epsilon=row["inputs"]["eps"])
+        assert delta == pytest.approx(row["right"], rel=1e-14)
 
 
 def test_gaussian_delta_fuzz():
     rng = np.random.default_rng(7)
     worst = 0.0
-    for _ in range(400):
+    for _ in range(200):
         sigma = float(10.0 ** rng.uniform(-6, 6))
         x = rng.uniform(-9, 37)  # how far out in the tail: delta is about exp(-x^2/2)
         epsilon = (x + 1 / (2 * sigma)) / sigma if rng.random() < 0.8 else float(10.0 ** rng.uniform(-8, 3))
@@ -88,25 +93,9 @@ def test_gaussian_delta_never_leaves_its_range(sigma, epsilon):
     assert delta <= mechanisms.gaussian_delta(sigma=max(sigma / 2, 5e-324), epsilon=epsilon)
 
 
-@pytest.mark.parametrize("row", GAUSSIAN["eps"])
-def test_gaussian_epsilon_golden(row):
-    got = mechanisms.gaussian_epsilon(sigma=row["sigma"], delta=row["delta"])
-    assert got == pytest.approx(row["eps"], rel=1e-12)
-
-
-@pytest.mark.parametrize("row", GAUSSIAN["sigma"])
-def test_gaussian_sigma_golden(row):
-    epsilon, delta = row["eps"], float(row["delta"])
-    assert mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta) == pytest.approx(row["sigma"], rel=1e-12)
-    classic = mechanisms.gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
-    assert classic == pytest.approx(row["sigma_classic"], rel=1e-14)
-    true_delta = mechanisms.gaussian_delta(sigma=classic, epsilon=epsilon)
-    assert true_delta == pytest.approx(row["delta_of_sigma_classic"], rel=1e-12)
-
-
 def test_calibration_is_on_the_safe_side_and_tight():
     rng = np.random.default_rng(11)
-    for _ in range(150):
+    for _ in range(80):
         delta = float(10.0 ** rng.uniform(-290, -0.01)) if rng.random() < 0.6 else float(rng.uniform(0.001, 0.9))
         sigma = float(10.0 ** rng.uniform(-6, 6))
         epsilon = mechanisms.gaussian_epsilon(sigma=sigma, delta=delta)
@@ -148,11 +137,9 @@ def test_classic_gaussian_beyond_one():
     assert mechanisms.gaussian_delta(sigma=sigma, epsilon=20.0) == pytest.approx(1.5267e-3, rel=1e-4)
     assert mechanisms.gaussian_epsilon(sigma=sigma, delta=1e-5) == pytest.approx(25.4426, abs=5e-5)
     assert mechanisms.gaussian_sigma(epsilon=20.0, delta=1e-5) == pytest.approx(0.290041, abs=5e-7)
-    for epsilon in (1.0, 1.5, 20.0):
-        with pytest.raises(ValueError, match=r"^epsilon must be in \[1e-300, 1\).*use gaussian_sigma"):
+    for epsilon in (1.0, 1e-310):  # one range, both ends
+        with pytest.raises(ValueError, match=r"^epsilon must be in \[1e-300, 1\), got .*use gaussian_sigma"):
             mechanisms.gaussian_sigma_classic(epsilon=epsilon, delta=1e-5)
-    with pytest.raises(ValueError, match=r"^epsilon must be in \[1e-300, 1\), got 1e-310"):  # one range, both ends
-        mechanisms.gaussian_sigma_classic(epsilon=1e-310, delta=1e-5)
 
     def true_delta(epsilon):
         noise = mechanisms.gaussian_sigma_classic_formula(epsilon=epsilon, delta=1e-5)
@@ -255,16 +242,6 @@ def test_densities_and_losses(size):
     assert float(mechanisms.laplace_loss(1e308, scale=1.0)) == pytest.approx(-1.0)
 
 
-def test_the_least_epsilon_is_the_largest_loss_of_an_answer_at_distance_one():
-    """Oracle by definition: no pair of true answers at distance at most 1 has a larger loss."""
-    scale = 0.8
-    y = np.linspace(-5, 5, 1001)
-    for shift in (0.1, 0.5, 1.0):
-        a = stats.laplace.logpdf(y, 0, scale)
-        b = stats.laplace.logpdf(y, shift, scale)
-        assert np.abs(a - b).max() <= mechanisms.laplace_epsilon(scale=scale) * shift + 1e-12
-
-
 # ---- randomized response ----
 
 
@@ -287,18 +264,6 @@ def test_randomized_response_estimate():
     assert mechanisms.randomized_response_estimate([1, 1, 1], epsilon=1.0) > 1.0, "not cut off"
 
 
-def test_randomized_response_always_lies_often_enough():
-    class Zero(np.random.Generator):
-        """A source that returns the rarest value of all: exactly 0."""
-
-        def random(self, size=None):
-            return np.zeros(size)
-
-    for epsilon in (1.0, 40.0, 700.0, 746.0, 1e308):
-        told = mechanisms.randomized_response([0, 1], epsilon=epsilon, rng=Zero(np.random.PCG64(0)))
-        assert told.tolist() == [1, 0]
-
-
 def test_a_lie_has_never_less_than_its_probability():
     """By the sampler itself: the first multiple of 2^-53 at which it does not lie is the probability of a lie."""
 
@@ -309,7 +274,7 @@ def test_a_lie_has_never_less_than_its_probability():
             return np.full(size, self.ticks * 2.0**-53)
 
     source = Fixed(np.random.PCG64(0))
-    grid = [0.0, 1e-17, 1e-12, 36.0, 36.7, 37.0, 745.0, 746.0, *np.random.default_rng(22).uniform(0, 4, 2000)]
+    grid = [0.0, 1e-17, 1e-12, 36.0, 36.7, 37.0, 745.0, 746.0, 1e308, *np.random.default_rng(22).uniform(0, 4, 300)]
     for epsilon in map(float, grid):
         lies, honest = 0, 2**53  # halving: at `lies` ticks it lies, at `honest` ticks it does not
         while honest - lies > 1:
