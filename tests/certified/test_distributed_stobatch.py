@@ -31,22 +31,13 @@ def test_processes_end_where_one_process_ends(launched):
 def test_the_server_goes_on_without_a_trainer_that_is_gone(launched):
     """From its third step on with the gradients of the other alone."""
     first, given = ranks.arguments()
-    network, settings = first[0], given["settings"]
-    rng = given["rng"]
-    released, batches, optimizer = training.prepare(*first, **given)
-    coefficients = torch.from_numpy(released.coefficients).float()
+    run = training.prepare(*first, **given)
 
     def found(step, pairs, seeds):
         some = [i for i, (one, _) in enumerate(pairs) if not (step + 1 >= ranks.LOST and one // 2 == 1)]
-        more = {"coefficients": coefficients, "settings": settings}
-        return [
-            training.step_gradients(network, batches[pairs[i][0]], attacked=batches[pairs[i][1]], seed=seeds[i], **more)
-            for i in some
-        ]
+        return [training.step_gradients(run, pairs[i], seed=seeds[i]) for i in some]
 
-    more = {"schedule": training.stochastic(2), "batches": 4, "gradients": found}
-    losses = training.descend(network, optimizer, settings=settings, rng=rng, **more)
-    training.finished(network, released, noise=given["noise"], settings=settings, losses=losses)
+    network = training.descend(run, schedule=training.stochastic(2), gradients=found).network
     assert torch.equal(launched["lossy"]["end"], ranks.flat(network))
     assert launched["lossy"]["absent"] == [(ranks.LOST, 2, "is gone")]
     assert launched["lossy"]["said"] == [
@@ -56,11 +47,10 @@ def test_the_server_goes_on_without_a_trainer_that_is_gone(launched):
 
 def test_a_step_without_any_gradient_changes_nothing():
     first, given = ranks.arguments(steps=3)
-    _, batches, optimizer = training.prepare(*first, **given)
-    before = ranks.flat(first[0])
-    more = {"schedule": training.stochastic(1), "batches": len(batches), "gradients": lambda *step: []}
-    losses = training.descend(first[0], optimizer, settings=given["settings"], rng=given["rng"], **more)
-    assert torch.equal(before, ranks.flat(first[0])) and bool(losses.isnan().all())
+    before = first[0].theta1.detach().clone()
+    run = training.prepare(*first, **given)
+    losses = training.descend(run, schedule=training.stochastic(1), gradients=lambda *step: []).losses
+    assert torch.equal(before, first[0].theta1) and bool(losses.isnan().all())
 
 
 def test_what_processes_refuse():

@@ -81,30 +81,27 @@ def step_of(noise, bounding):
     """The first gradient of a run, its encoder before the step, and the examples that made it, benign and attacked."""
     net = network(bounding=bounding).double()
     settings = training.Settings(m=350, steps=1, attack_steps=2)
-    prepared = training.prepare(net, X, Y, noise=noise, settings=settings, rng=np.random.default_rng(0))
-    released, batches, _ = prepared
-    more = {"coefficients": torch.from_numpy(released.coefficients), "settings": settings, "seed": 5}
-    gradients, _ = training.step_gradients(net, batches[0], attacked=batches[1], **more)
-    size = 1.0 - float(torch.rand((), generator=torch.Generator().manual_seed(5), dtype=torch.float64))
+    run = training.prepare(net, X, Y, noise=noise, settings=settings, rng=np.random.default_rng(0))
+    gradients, _ = training.step_gradients(run, (0, 1), seed=5)
     again = torch.Generator().manual_seed(5)
-    torch.rand((), generator=again, dtype=torch.float64)
-    adversarial = training.ensemble(net, batches[1], size=size, steps=2, generator=again)
-    noisy = torch.cat([batches[0].x, adversarial])
-    return gradients["theta1"].numpy(), net.theta1.detach().numpy(), noisy.numpy(), net, released
+    size = 1.0 - float(torch.rand((), generator=again, dtype=torch.float64))
+    adversarial = training.ensemble(net, run.batches[1], size=size, steps=2, generator=again)
+    noisy = torch.cat([run.batches[0].x, adversarial])
+    return gradients["theta1"].numpy(), net.theta1.detach().numpy(), noisy.numpy(), run.released
 
 
 def test_one_gradient_tells_true_data_from_a_neighbour():
     """With shared noise and no bound on h the rank test is exact; with fresh noise or a bound it is not."""
-    gradient, theta, noisy, _, released = step_of(PRINTED, model.linear)
+    gradient, theta, noisy, released = step_of(PRINTED, model.linear)
     data_of = noisy - released.shift  # benign and adversarial examples, whose noise is that of their images
     other = data_of.copy()
     other[0] = data_of[1]
     true, wrong = (reconstruction.rank_test(gradient, theta=theta, data=d)[1] for d in (data_of, other))
     assert true < 1e-6 < 1.0 < wrong
-    gradient, theta, noisy, _, _ = step_of(FRESH, model.linear)
+    gradient, theta, _, _ = step_of(FRESH, model.linear)
     images = in_order(None)[0]
     assert reconstruction.rank_test(gradient, theta=theta, data=images)[1] > 1e3
-    gradient, theta, noisy, _, released = step_of(PRINTED, model.clipped)
+    gradient, theta, noisy, released = step_of(PRINTED, model.clipped)
     assert reconstruction.rank_test(gradient, theta=theta, data=noisy - released.shift)[1] > 1.0
 
 
@@ -112,23 +109,18 @@ def label_sums(noise, steps=14):
     """What steps release of the labels of the first batch, the last hidden layers, and the labels."""
     net = network(hidden=32).double()
     settings = training.Settings(m=350, steps=steps, attack_steps=1, rate_2=0.02, xi=0.0)
-    released, batches, optimizer = training.prepare(
-        net, X, Y, noise=noise, settings=settings, rng=np.random.default_rng(0)
-    )
-    noisy_labels = torch.from_numpy(released.coefficients)
+    run = training.prepare(net, X, Y, noise=noise, settings=settings, rng=np.random.default_rng(0))
     sums, hidden = [], []
     for step in range(steps):
-        gradients, _ = training.step_gradients(
-            net, batches[0], attacked=batches[1], coefficients=noisy_labels, settings=settings, seed=step
-        )
+        gradients, _ = training.step_gradients(run, (0, 1), seed=step)
         with torch.no_grad():
-            top = net.top(net.encode(batches[0].x, noise=net.latent))
+            top = net.top(net.encode(run.batches[0].x, noise=net.latent))
             scores = net.last(top)
         known = top.T @ (0.5 + scores / 4.0) / 350  # the part of the gradient without labels
         sums.append((known - gradients["last.weight"].T).numpy())
         hidden.append(top.numpy() / 350)
-        training.apply(net, optimizer, gradients=gradients, radius=8.0)
-    return np.array(sums), np.array(hidden), released
+        training.apply(run, gradients)
+    return np.array(sums), np.array(hidden), run.released
 
 
 def test_labels_follow_from_the_gradients_of_some_steps():

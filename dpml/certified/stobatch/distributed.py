@@ -73,26 +73,22 @@ def distribute(
     """
     schedule = training.stochastic(trainers)
     seconds = arguments.real("seconds", seconds, 0.0, low_open=True)
-    released, batches, optimizer = training.prepare(network, x, y, noise=noise, settings=settings, rng=rng)
-    held = len(batches) // 2
-    schedule(0, len(batches), _copy(rng))  # refuses what it refuses on every process
+    run = training.prepare(network, x, y, noise=noise, settings=settings, rng=rng)
+    held = len(run.batches) // 2
+    schedule(0, len(run.batches), _copy(rng))  # refuses what it refuses on every process
     number, connection = place
-    coefficients = torch.from_numpy(released.coefficients).to(network.theta1)
     parameters = dict(network.named_parameters())
     theta = torch.cat([p.detach().reshape(-1) for p in parameters.values()]).double()
     question, reply = torch.zeros(len(theta) + held, dtype=torch.float64), torch.zeros(len(theta) + 1).double()
 
     if isinstance(connection, messages.Line):
-        first, second = batches[2 * number - 2 : 2 * number] if number <= held else (None, None)
 
         def respond(step: int, numbers: Tensor) -> Tensor:
             seed = int(numbers[len(theta) + number - 1])
-            if seed < 0 or first is None or second is None:  # not picked
+            if seed < 0:  # not picked
                 return reply
             _set(parameters, numbers)
-            gradients, loss = training.step_gradients(
-                network, first, attacked=second, coefficients=coefficients, settings=settings, seed=seed
-            )
+            gradients, loss = training.step_gradients(run, (2 * number - 2, 2 * number - 1), seed=seed)
             return torch.cat([*(gradients[name].reshape(-1).double() for name in parameters), loss.double()[None]])
 
         messages.answer(connection, respond, like=question, seconds=10.0 * seconds)
@@ -114,11 +110,9 @@ def distribute(
             raise ConnectionError(f"no trainer is left in step {step + 1}")
         return [_gradients(parameters, answers[i + 1]) for i in picked if i + 1 in answers]
 
-    losses = training.descend(
-        network, optimizer, settings=settings, rng=rng, schedule=schedule, batches=len(batches), gradients=asked
-    )
+    trained = training.descend(run, schedule=schedule, gradients=asked)
     connection.finish()
-    return training.finished(network, released, noise=noise, settings=settings, losses=losses)
+    return trained
 
 
 def _copy(rng: np.random.Generator) -> np.random.Generator:
@@ -130,10 +124,8 @@ def _copy(rng: np.random.Generator) -> np.random.Generator:
 
 @torch.no_grad()
 def _set(parameters: dict[str, torch.nn.Parameter], numbers: Tensor) -> None:
-    pieces = torch.split(
-        numbers[: sum(p.numel() for p in parameters.values())], [p.numel() for p in parameters.values()]
-    )
-    for parameter, piece in zip(parameters.values(), pieces, strict=True):
+    sizes = [p.numel() for p in parameters.values()]
+    for parameter, piece in zip(parameters.values(), torch.split(numbers[: sum(sizes)], sizes), strict=True):
         parameter.copy_(piece.view_as(parameter))
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batch",
+    "Prepared",
     "Schedule",
     "Settings",
     "Trained",
@@ -48,7 +49,6 @@ __all__ = [
     "averaged",
     "descend",
     "ensemble",
-    "finished",
     "in_turn",
 ]
 __all__ += ["prepare", "step_gradients", "stochastic", "train"]
@@ -92,6 +92,30 @@ class Settings(NamedTuple):
     rate_2: float = 3e-3
     radius: float = 8.0
     attack_steps: int = 5
+
+
+class Prepared(NamedTuple):
+    r"""A run before its first step.
+
+    Attributes:
+        network: which has got the noise that all examples share.
+        noise, settings, rng: as in `train`.
+        released: all that training sees of the data.
+        batches: fixed and disjoint, of what was released, in random order.
+        coefficients: the noise on the label coefficients, $\chi_3/m$, on the device of the network.
+        optimizer: Adam.
+
+    Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 1 to 3.
+    """
+
+    network: networks.Network
+    noise: AsPrinted | Local | NoNoise
+    settings: Settings
+    rng: np.random.Generator
+    released: Released
+    batches: list[Batch]
+    coefficients: Tensor
+    optimizer: torch.optim.Optimizer
 
 
 class Trained(NamedTuple):
@@ -169,44 +193,42 @@ def ensemble(network: networks.Network, batch: Batch, *, size: float, steps: int
     return torch.cat(parts).detach()
 
 
-def step_gradients(
-    network: networks.Network, benign: Batch, *, attacked: Batch, coefficients: Tensor, settings: Settings, seed: int
-) -> tuple[Gradients, Tensor]:
-    r"""Return the gradients of both objectives by parameter name, and the adversarial objective.
+def step_gradients(run: Prepared, pair: tuple[int, int], *, seed: int) -> tuple[Gradients, Tensor]:
+    """Return the gradients of both objectives by parameter name, and the adversarial objective.
 
-    `benign` and `attacked` are noisy batches of one size, `coefficients` is $\chi_3/m$. `seed` decides the size of the
-    attacks and the random start of Madry's.
+    `pair` holds the numbers of the benign batch and of the attacked one. `seed` decides the size of the attacks and the
+    random start of Madry's.
 
     Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 5 to 12.
     """
+    network = run.network
+    benign, attacked = (run.batches[i] for i in pair)
     generator = torch.Generator().manual_seed(seed)
     network.observe(benign.x, noise=network.latent)
     size = 1.0 - float(torch.rand((), generator=generator, dtype=torch.float64))
-    adversarial = ensemble(network, attacked, size=size, steps=settings.attack_steps, generator=generator)
+    adversarial = ensemble(network, attacked, size=size, steps=run.settings.attack_steps, generator=generator)
     x = torch.cat([benign.x, adversarial])
     with torch.no_grad():
         h = network.encode(x, noise=network.latent)
     losses = objective.taylor_loss(network.last(network.top(h)), torch.cat([benign.y, attacked.y]))
     first, second = losses[: len(benign.x)], losses[len(benign.x) :]
-    noise: dict[str, Any] = {"coefficients": coefficients, "weights": network.last.weight.T}
-    total = objective.adversarial_objective(first, adversarial=second, xi=settings.xi, **noise)
+    noise: dict[str, Any] = {"coefficients": run.coefficients, "weights": network.last.weight.T}
+    total = objective.adversarial_objective(first, adversarial=second, xi=run.settings.xi, **noise)
     names = [name for name, _ in network.named_parameters() if name != "theta1"]
     found = dict(zip(names, torch.autograd.grad(total, network.theta2), strict=True))
     return {"theta1": objective.autoencoder_gradient(x, h=h), **found}, total.detach()
 
 
-def apply(
-    network: networks.Network, optimizer: torch.optim.Optimizer, *, gradients: Mapping[str, Tensor], radius: float
-) -> None:
+def apply(run: Prepared, gradients: Mapping[str, Tensor]) -> None:
     """Update the network by these gradients, and keep its encoder in its ball.
 
     Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, line 12.
     """
-    for name, parameter in network.named_parameters():
+    for name, parameter in run.network.named_parameters():
         parameter.grad = gradients[name]
-    optimizer.step()
-    optimizer.zero_grad()
-    networks.keep_in_ball(network.theta1, radius=radius)
+    run.optimizer.step()
+    run.optimizer.zero_grad()
+    networks.keep_in_ball(run.network.theta1, radius=run.settings.radius)
 
 
 def prepare(
@@ -217,10 +239,8 @@ def prepare(
     noise: AsPrinted | Local | NoNoise,
     settings: Settings,
     rng: np.random.Generator,
-) -> tuple[Released, list[Batch], torch.optim.Optimizer]:
-    """Return what the policy releases, the fixed disjoint batches of it in random order, and Adam.
-
-    The network gets the noise that all examples share.
+) -> Prepared:
+    """Return the run with what the policy releases; the network gets the noise that all examples share.
 
     Raises:
         ValueError: as `train`.
@@ -247,7 +267,8 @@ def prepare(
         {"params": [network.theta1], "lr": settings.rate_1},
         {"params": network.theta2, "lr": settings.rate_2},
     ]
-    return released, [Batch(*piece) for piece in pieces], torch.optim.Adam(rates)
+    batches, coefficients = [Batch(*piece) for piece in pieces], torch.from_numpy(released.coefficients).to(noisy)
+    return Prepared(network, noise, settings, rng, released, batches, coefficients, torch.optim.Adam(rates))
 
 
 def train(
@@ -279,46 +300,41 @@ def train(
 
     Source: StoBatch (Phan et al., ICML 2020), Algorithm 1; with `stochastic`, section 3.5 (Algorithm 4).
     """
-    released, batches, optimizer = prepare(network, x, y, noise=noise, settings=settings, rng=rng)
-    coefficients = torch.from_numpy(released.coefficients).to(network.theta1)
+    run = prepare(network, x, y, noise=noise, settings=settings, rng=rng)
 
     def found(step: int, pairs: Sequence[tuple[int, int]], seeds: Sequence[int]) -> list[tuple[Gradients, Tensor]]:
-        more: dict[str, Any] = {"coefficients": coefficients, "settings": settings}
-        return [
-            step_gradients(network, batches[one], attacked=batches[other], seed=seed, **more)
-            for (one, other), seed in zip(pairs, seeds, strict=True)
-        ]
+        return [step_gradients(run, pair, seed=seed) for pair, seed in zip(pairs, seeds, strict=True)]
 
-    schedules: dict[str, Any] = {"schedule": schedule, "batches": len(batches), "gradients": found}
-    losses = descend(network, optimizer, settings=settings, rng=rng, **schedules)
-    return finished(network, released, noise=noise, settings=settings, losses=losses)
+    return descend(run, schedule=schedule, gradients=found)
 
 
 def descend(
-    network: networks.Network,
-    optimizer: torch.optim.Optimizer,
+    run: Prepared,
     *,
-    settings: Settings,
-    rng: np.random.Generator,
     schedule: Schedule,
-    batches: int,
     gradients: Callable[[int, Sequence[tuple[int, int]], Sequence[int]], list[tuple[Gradients, Tensor]]],
-) -> Tensor:
-    """Do all steps, and return the adversarial objective at each, nan where no gradient came.
+) -> Trained:
+    """Do all steps, and return the trained network with what holds for it; a loss is nan where no gradient came.
 
     ``gradients(step, pairs, seeds)`` returns what `step_gradients` does, for all these pairs of batches or for some.
+    The network's `statistics` come from all noisy examples in the end.
 
     Source: StoBatch (Phan et al., ICML 2020), Algorithm 1, lines 4 to 12; section 3.5 (Algorithm 4).
     """
+    network, settings = run.network, run.settings
     losses = torch.full((settings.steps,), torch.nan, device=network.theta1.device)
     for step in tqdm(range(settings.steps), disable=None, delay=0.5, desc="steps"):
-        pairs = schedule(step, batches, rng)
-        seeds = [int(seed) for seed in rng.integers(2**53, size=len(pairs))]
+        pairs = schedule(step, len(run.batches), run.rng)
+        seeds = [int(seed) for seed in run.rng.integers(2**53, size=len(pairs))]
         found = gradients(step, pairs, seeds)
         if found:
             losses[step] = torch.stack([loss for _, loss in found]).mean()
-            apply(network, optimizer, gradients=averaged([some for some, _ in found]), radius=settings.radius)
-    return losses
+            apply(run, averaged([some for some, _ in found]))
+    network.observe(torch.from_numpy(run.released.x).to(network.theta1), noise=network.latent)
+    claim = (
+        run.noise.claimed(_sizes(network, settings), norm=settings.radius) if isinstance(run.noise, AsPrinted) else None
+    )
+    return Trained(network, run.released, claim, run.noise.guarantee(), run.noise.says, losses)
 
 
 def averaged(found: list[Gradients]) -> Gradients:
@@ -327,24 +343,6 @@ def averaged(found: list[Gradients]) -> Gradients:
     Source: StoBatch (Phan et al., ICML 2020), section 3.5, the update of the server.
     """
     return {name: torch.stack([gradients[name] for gradients in found]).mean(0) for name in found[0]}
-
-
-def finished(
-    network: networks.Network,
-    released: Released,
-    *,
-    noise: AsPrinted | Local | NoNoise,
-    settings: Settings,
-    losses: Tensor,
-) -> Trained:
-    """Return the trained network with what holds for it; its `statistics` come from all noisy examples.
-
-    Source: `train`.
-    """
-    network.observe(torch.from_numpy(released.x).to(network.theta1), noise=network.latent)
-    sizes = _sizes(network, settings)
-    claim = noise.claimed(sizes, norm=settings.radius) if isinstance(noise, AsPrinted) else None
-    return Trained(network, released, claim, noise.guarantee(), noise.says, losses)
 
 
 def _sizes(network: networks.Network, settings: Settings) -> Sizes:
@@ -369,11 +367,10 @@ def _checked(network: networks.Network, x: Tensor, y: Tensor, settings: Settings
         good = [k for k in range(3, len(x) // 2 + 1) if len(x) % k == 0]
         near = min(good, key=lambda k: abs(k - m)) if good else None
         raise ValueError(f"m must divide the {len(x)} examples, as {near} does, got {m}")
-    arguments.integer("steps", settings.steps, 1)
-    arguments.integer("attack_steps", settings.attack_steps, 1)
-    for name in ("rate_1", "rate_2"):
+    for name in ("steps", "attack_steps"):
+        arguments.integer(name, getattr(settings, name), 1)
+    for name in ("rate_1", "rate_2", "xi"):
         arguments.real(name, getattr(settings, name), 0.0)
-    arguments.real("xi", settings.xi, 0.0)
     arguments.real("radius", settings.radius, 0.0, low_open=True)
     return sizes
 
