@@ -44,8 +44,6 @@ def cell_19(ratios, s, says):
 
 def cell_23(says):
     figure = explorers.eta_map()
-    assert "from m = 422 on" in figure.frame(epsilon=0.2, liars=3).title
-    assert "from m = 2,277 on" in figure.frame(epsilon=0.2, liars=6).title
     assert "no batch" in figure.frame(epsilon=0.2, liars=3, rule="krum").title
     step = {"clip_norm": 2.0, "dimension": 79_510, "epsilon": 0.2, "delta": 1e-5, "v": 2.0}
     kappa = theory.kappa_mda(n=15, n_byzantine=3)

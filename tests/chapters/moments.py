@@ -92,10 +92,8 @@ def cell_58(says, low, high, exact, epsilon_by_hand, loss):
 
 
 def cell_33(says, rows, by_moments, exact):
-    renyi, lower, upper = np.transpose(rows)[3:]
+    renyi, _, upper = np.transpose(rows)[3:]
     assert renyi == pytest.approx([1.03538, 1.2811, 10.7253, 1.538], rel=2e-3)
-    truth = np.array([0.9468668, 1.1337062, 9.9972561, 0.0266180])
-    assert (lower - 1e-6 <= truth).all() and (truth <= upper + 1e-6).all()
     lost = renyi / upper - 1
     assert min(lost[:3]) > 0.07 and max(lost[:3]) < 0.135 and lost[3] > 49
     bell = 1 / math.sqrt(steps * q**2 * math.expm1(1 / sigma**2))

@@ -150,10 +150,3 @@ WRONG = {
 @pytest.mark.parametrize("wrong", [3.7, 4.3, 4.8, 5.85023509294])
 def test_no_message_tells_the_best_total(wrong):
     assert "4.30" not in message(items.check_epsilon_100, wrong)
-
-
-def test_the_numbers_of_the_lecture():
-    assert by_search(epsilon=0.1, delta_prime=1e-5) == 29
-    assert by_search(epsilon=0.5, delta_prime=1e-5) == 187
-    assert by_search(epsilon=0.7, delta_prime=1e-5) is None
-    assert in_a_loop(epsilon=0.1, k=100, total_epsilon=1.0) == pytest.approx(0.125688, abs=1e-6)

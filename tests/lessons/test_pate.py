@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from dpml import mechanisms
 from dpml.lessons.pate import checks as items
-from dpml.pate import student, voting
+from dpml.pate import voting
 
 
 def by_exponential_variables(counts, *, epsilon, rng):
@@ -106,7 +106,3 @@ WRONG = {
     ],
     items.check_moment: [(lambda *, q, lam, scale: these(q, lam, scale), "wherever it can be computed")],
 }
-
-
-def test_the_number_of_labels_is_within_the_budget():
-    assert student.gnmax_student(queries=HOW_MANY, sigma=40.0, delta=1e-5).epsilon <= 2.0
