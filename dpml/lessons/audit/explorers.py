@@ -53,19 +53,14 @@ def evidence_and_runs() -> Explorer:
             ],
         )
 
+    levels = {"0.95": "95 %", "0.99": "99 %", "0.999999": "1 − 10⁻⁶"}
     return Explorer(
         "audit-evidence-and-runs",
         draw,
         [
             Range("runs", "runs", counts, 10_000, "How often the mechanism runs on each dataset.", "{:,}", "log"),
             Range("sigma", "σ", SIGMAS, 1.0),
-            Switch(
-                "confidence",
-                "confidence",
-                {"0.95": "95 %", "0.99": "99 %", "0.999999": "1 − 10⁻⁶"},
-                "0.95",
-                "How sure the bound is to hold.",
-            ),
+            Switch("confidence", "confidence", levels, "0.95", "How sure the bound is to hold."),
         ],
         x=Axis("runs on each dataset", 90.0, 1.2e6, "log"),
         y=Axis("ε at least", 0.0, 12.6),
@@ -87,6 +82,7 @@ def attack_and_region() -> Explorer:
     def draw(epsilon: float, sigma: float, delta: str) -> Frame:
         slack = float(delta)
         corner = (1.0 - slack) / (1.0 + math.exp(epsilon))
+        limit = [0.0, corner, 1.0 - slack, 1.0], [slack, 1.0 - corner, 1.0, 1.0]
         curve = ndtr(1.0 / sigma + ndtri(rates))
         least = mechanisms.gaussian_delta(sigma=sigma, epsilon=epsilon)
         advantage = float(2.0 * ndtr(0.5 / sigma) - 1.0)
@@ -97,12 +93,7 @@ def attack_and_region() -> Explorer:
             readout=f"Its least δ at this ε is {least:.3g}. Its largest advantage TPR − FPR is {advantage:.3f}; the "
             f"claim allows {min(1.0, allowed):.3f}.",
             marks=[
-                Line(
-                    [0.0, corner, 1.0 - slack, 1.0],
-                    [slack, 1.0 - corner, 1.0, 1.0],
-                    "guarantee",
-                    Key("most that the claim allows", 0.4, 0.28),
-                ),
+                Line(*limit, "guarantee", Key("most that the claim allows", 0.4, 0.28)),
                 Line(rates, curve, "D", Key("best attack on the noise", 0.4, 0.2)),
                 Line([0.0, 1.0], [0.0, 1.0], "muted", Key("a coin", 0.4, 0.12)),
             ],
@@ -170,19 +161,14 @@ def canary_scores() -> Explorer:
             ],
         )
 
+    sizes = {"100": "100", "1000": "1,000", "10000": "10,000"}
     return Explorer(
         "audit-canary-scores",
         draw,
         [
             Range("share", "share guessed", shares, 0.1, "For which part of the canaries a guess is made.", "{:.0%}"),
             Range("epsilon", "ε", epsilons, 4.0),
-            Switch(
-                "canaries",
-                "canaries",
-                {"100": "100", "1000": "1,000", "10000": "10,000"},
-                "1000",
-                "How many coins one run hides.",
-            ),
+            Switch("canaries", "canaries", sizes, "1000", "How many coins one run hides."),
         ],
         x=[Axis("score", -5.0, 7.0), Axis("share guessed", 0.0, 1.02)],
         y=[Axis("share of the canaries", 0.0, 0.175), Axis("ε at least", 0.0, 8.6)],

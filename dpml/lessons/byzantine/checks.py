@@ -292,12 +292,9 @@ def check_least_noise(answer: Any) -> None:
 
         return found
 
-    def reference(clip_norm: float, *, m: int, records: int, epsilon: float, delta: float) -> float:
-        return theory.worker_noise(clip_norm=clip_norm, q=m / records, m=m, epsilon=epsilon, delta=delta)
-
     checks.function(
         answer,
-        reference=reference,
+        reference=lambda *, m, records, **given: theory.worker_noise(m=m, q=m / records, **given),
         inputs=inputs,
         name="least_noise",
         rel=1e-5,

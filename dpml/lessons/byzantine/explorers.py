@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpml.byzantine import aggregation, attacks, theory
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Axis, Frame, Key, Line, Points, Role, Rule, Text
-from dpml.data import recorded
+from dpml.data import grouped, recorded
 
 Array = NDArray[np.float64]
 WORKERS = 15
@@ -55,8 +55,7 @@ def rules_in_the_plane() -> Explorer:
 
     @cache
     def answer(rule: str, distance: float, liars: int) -> Array:
-        found: Array = rules[rule](np.vstack(sent(distance, liars)), n_byzantine=liars)
-        return found
+        return np.asarray(rules[rule](np.vstack(sent(distance, liars)), n_byzantine=liars))
 
     def error(rule: str, distance: float, liars: int) -> float:
         return float(np.linalg.norm(answer(rule, distance, liars) - sent(distance, liars)[0].mean(axis=0)))
@@ -88,15 +87,14 @@ def rules_in_the_plane() -> Explorer:
             ],
         )
 
+    shown = {"krum": "Krum", "mda": "MDA", "median": "median"}
     return Explorer(
         "byzantine-plane",
         draw,
         [
             Range("distance", "distance of the liars", places, 6.0, "How far from the mean of the honest they stand."),
             Range("liars", "liars", [1, 2, 3], 3, "How many of the 15 workers send the same lie."),
-            Switch(
-                "rule", "rule", {"krum": "Krum", "mda": "MDA", "median": "median"}, "krum", "Whose answer is shown."
-            ),
+            Switch("rule", "rule", shown, "krum", "Whose answer is shown."),
         ],
         x=[Axis("first coordinate", -3.0, 6.0), Axis("distance of the liars", 0.0, 6.1)],
         y=[Axis("second coordinate", -3.2, 4.2), Axis("answer off the honest mean", 0.0, 2.0)],
@@ -230,17 +228,15 @@ def eta_map() -> Explorer:
             ],
         )
 
+    epsilons = [0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99]
+    shown = {"mda": "MDA", "krum": "Krum", "median": "median"}
     return Explorer(
         "byzantine-eta",
         draw,
         [
-            Range(
-                "epsilon", "ε of a step", [0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99], 0.05
-            ),
+            Range("epsilon", "ε of a step", epsilons, 0.05),
             Range("liars", "liars", [1, 2, 3, 4, 5, 6], 6, "How many of the 15 workers lie."),
-            Switch(
-                "rule", "rule", {"mda": "MDA", "krum": "Krum", "median": "median"}, "mda", "Whose constant κ counts."
-            ),
+            Switch("rule", "rule", shown, "mda", "Whose constant κ counts."),
         ],
         x=Axis("batch m of 60,000", 24.0, 6100.0, "log"),
         y=[Axis("η², with noise", 1e-5, 1e6, "log"), Axis("η², without noise", 1e-5, 1e6, "log")],
@@ -266,7 +262,7 @@ def one_step() -> Explorer:
     def draw(m: int, epsilon: float, records: str) -> Frame:
         size = int(records)
         printed, found, enough = step(m, epsilon, size)
-        steps = [step(batch, epsilon, size) for batch in batches]
+        noises, deltas, least = np.transpose([step(batch, epsilon, size) for batch in batches])
         base = math.log1p(math.expm1(epsilon) / (m / size))
         verdict = "more than the 10⁻⁵ that it promises" if found > DELTA else "within the 10⁻⁵ that it promises"
         return Frame(
@@ -275,29 +271,23 @@ def one_step() -> Explorer:
             f"less than 1. Printed s = {printed:.4g}, just enough s = {enough:.4g}: ratio {printed / enough:.3f}.",
             marks=[
                 Rule("guarantee", y=DELTA, label=Text("promised", 2500.0, 1.4 * DELTA, anchor="end")),
-                Line(
-                    batches,
-                    [delta for _, delta, _ in steps],
-                    "source",
-                    Text("printed noise", 300.0, 4e-6, anchor="start"),
-                ),
+                Line(batches, deltas, "source", Text("printed noise", 300.0, 4e-6, anchor="start")),
                 Points([m], [found], "measured"),
             ],
             beside=[
                 Rule("guarantee", y=1.0, label=Text("just enough", 2500.0, 1.03, anchor="end")),
-                Line(batches, [s / least for s, _, least in steps], "source"),
+                Line(batches, noises / least, "source"),
                 Points([m], [printed / enough], "measured"),
             ],
         )
 
     records = {"10000": "10,000", "60000": "60,000", "120000": "120,000"}
+    meaning = "How many records a worker draws, without replacement."
     return Explorer(
         "byzantine-one-step",
         draw,
         [
-            Range(
-                "m", "batch m", batches, 1000, "How many records a worker draws, without replacement.", "{:,}", "log"
-            ),
+            Range("m", "batch m", batches, 1000, meaning, "{:,}", "log"),
             Range("epsilon", "ε of a step", epsilons, 0.2),
             Switch("records", "records", records, "60000", "How many records there are in all."),
         ],
@@ -310,6 +300,7 @@ def one_step() -> Explorer:
 def recorded_accuracy() -> Explorer:
     """Recorded runs with three liars: the largest accuracy of each rule against the batch size, under two attacks."""
     part = recorded("byzantine_figures")["cpu"]
+    found = grouped(part["rows"], "epsilon", "m", "rule", "attack", "n_byzantine")
     sizes, liars, epsilon = [50, 300, 1000], 3, 0.2
     kinds = {"empire": "empire", "little, minus": "little"}
     looks: dict[str, tuple[str, Role]] = {
@@ -327,9 +318,7 @@ def recorded_accuracy() -> Explorer:
     def accuracy(rule: str, attack: str, m: int) -> float:
         """Mean over the seeds, in percent."""
         wanted = ("average", "none", 0) if rule == "none" else (rule, attack, liars)
-        rows = [row for row in part["rows"] if (row["epsilon"], row["m"]) == (epsilon, m)]
-        found = [row["accuracy"] for row in rows if (row["rule"], row["attack"], row["n_byzantine"]) == wanted]
-        return 100 * float(np.mean(found))
+        return 100 * float(np.mean([row["accuracy"] for row in found[epsilon, m, *wanted]]))
 
     def draw(m: int, attack: str) -> Frame:
         every = {rule: [accuracy(rule, attack, size) for size in sizes] for rule in names}

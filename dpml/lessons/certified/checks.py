@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpml import arguments
 from dpml.audit import samples
 from dpml.certified import smoothing
 from dpml.certified.stobatch import budget, reconstruction
@@ -317,13 +318,11 @@ def check_replaced(answer: Any) -> None:
     def read(value: Any) -> list[Array]:
         if not isinstance(value, tuple | list) or len(value) != 4:
             raise ValueError("give a tuple of four: x, h, x_new, h_new.")
-        arrays = [np.asarray(part, dtype=float) for part in value]
-        for name, array, size in zip(("x", "h", "x_new", "h_new"), arrays, (d, beta, d, beta), strict=True):
-            if array.shape != (size,):
-                raise ValueError(f"{name} must be an array of {size} numbers, not of shape {array.shape}.")
-            if not (np.abs(array) <= 1).all():
-                raise ValueError(f"the numbers of {name} must be in [-1, 1].")
-        return arrays
+        sizes = {"x": d, "h": beta, "x_new": d, "h_new": beta}
+        return [
+            arguments.array(name, part, shape=(size,), low=-1.0, high=1.0)
+            for (name, size), part in zip(sizes.items(), value, strict=True)
+        ]
 
     def change(value: Any) -> float:
         x, h, x_new, h_new = read(value)
@@ -367,9 +366,6 @@ def check_replaced(answer: Any) -> None:
 def check_fresh_epsilon(answer: Any) -> None:
     """The epsilon of images with fresh Laplace noise of the printed scale."""
 
-    def reference(*, d: int, beta: int, m: int, epsilon_1: float) -> float:
-        return budget.sound_epsilon(m=m, epsilon_1=epsilon_1, beta=beta)
-
     def inputs(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         yield {"d": 64, "beta": 32, "m": 350, "epsilon_1": 0.1}
         yield {"d": 784, "beta": 196, "m": 2499, "epsilon_1": 0.05}
@@ -382,7 +378,7 @@ def check_fresh_epsilon(answer: Any) -> None:
 
     checks.function(
         answer,
-        reference=reference,
+        reference=lambda *, d, **given: budget.sound_epsilon(**given),
         inputs=inputs,
         name="fresh_epsilon",
         mistakes=[
@@ -417,19 +413,16 @@ def check_fresh_epsilon(answer: Any) -> None:
 def check_private_labels(answer: Any) -> None:
     """K-ary randomized response: each label by itself, kept with the right probability, else another one."""
 
-    def law_of(keep: Callable[[float, int], float], others: bool = True) -> Callable[..., list[Law]]:
+    def law_of(keep: Callable[..., float] = budget.rr_keep, others: bool = True) -> Callable[..., list[Law]]:
         """Kept with a probability, else another label, or (not `others`) any label, the same included."""
 
         def law(labels: Any, *, epsilon: float, classes: int, noise: float = 1.0) -> list[Law]:
-            stays = keep(epsilon / noise, classes)
+            stays = keep(epsilon=epsilon / noise, classes=classes)
             rest = (1 - stays) / (classes - 1 if others else classes)
             more = stays - (rest if others else 0.0)
             return laws.each(labels, lambda label: laws.labels([rest + (k == label) * more for k in range(classes)]))
 
         return law
-
-    def right(epsilon: float, classes: int) -> float:
-        return budget.rr_keep(epsilon=epsilon, classes=classes)
 
     settings = [
         {"labels": np.array([3, 3, 0, 9]), "epsilon": 1.0, "classes": 10},
@@ -440,13 +433,13 @@ def check_private_labels(answer: Any) -> None:
     ]
     checks.law(
         answer,
-        law=law_of(right),
+        law=law_of(),
         settings=settings,
         neighbours=[(3, 4)],
         name="private_labels",
         wrong=[
             Mistake(
-                law_of(right, others=False),
+                law_of(others=False),
                 "a label that is not kept may come back as itself: it must become one of the others.",
             ),
             Mistake(
@@ -466,7 +459,7 @@ def check_private_labels(answer: Any) -> None:
                 "all labels come equally often, whatever the truth: private, and of no use.",
             ),
             Mistake(
-                lambda labels, *, classes, **given: law_of(right)(
+                lambda labels, *, classes, **given: law_of()(
                     classes - 1 - np.asarray(labels), classes=classes, **given
                 ),
                 "it answers for another label than the one that it is given.",

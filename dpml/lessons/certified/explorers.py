@@ -365,6 +365,7 @@ def rank_test() -> Explorer:
 def certified_accuracy() -> Explorer:
     """Recorded runs on the digits: certified accuracy against the radius, without privacy and with two budgets."""
     recorded = data.recorded("stobatch")["cpu"]
+    runs = data.grouped(recorded["rows"], "set", "method", "noise", "multiplier")
     radii = sorted(recorded["settings"]["radii"])
     places = [recorded["settings"]["radii"].index(radius) for radius in radii]
     seeds = len(recorded["settings"]["preset"]["seeds"])
@@ -373,10 +374,7 @@ def certified_accuracy() -> Explorer:
     @cache
     def curve(noise: float, multiplier: float) -> tuple[float | None, Array]:
         """The epsilon, and the mean certified accuracy over the seeds, in percent."""
-        wanted = "digits", "StoBatch, central", noise, multiplier
-        rows = [
-            row for row in recorded["rows"] if (row["set"], row["method"], row["noise"], row["multiplier"]) == wanted
-        ]
+        rows = runs["digits", "StoBatch, central", noise, multiplier]
         return rows[0]["spent"], 100 * np.mean([row["radii_l2"] for row in rows], axis=0)[places]
 
     def draw(radius: float, noise: str) -> Frame:

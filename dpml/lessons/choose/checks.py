@@ -63,35 +63,31 @@ def check_replaced(answer: Any) -> None:
 def check_label_noise(answer: Any) -> None:
     """The standard deviation, in votes, with which GNMax may answer so many questions within a budget."""
 
-    def reference(*, queries: int, epsilon: float, delta: float) -> float:
-        return math.sqrt(2 * queries) * gaussian_sigma(epsilon=epsilon, delta=delta)
+    def times(factor: Callable[[int], float], one: Callable[..., float] = gaussian_sigma) -> Callable[..., float]:
+        """The noise of one count that changes by one, times a factor for so many questions."""
+        return lambda *, queries, epsilon, delta: factor(queries) * one(epsilon=epsilon, delta=delta)
 
     checks.function(
         answer,
         name="label_noise",
-        reference=reference,
+        reference=times(lambda k: math.sqrt(2 * k)),
         inputs=checks.settings(
             "queries epsilon delta", (1, 1.0, 1e-5), (100, 3.0, 1e-5), (1000, 1.0, 1e-6), (7, 8.0, 1e-3)
         ),
         mistakes=[
             Mistake(
-                lambda *, queries, epsilon, delta: math.sqrt(queries) * gaussian_sigma(epsilon=epsilon, delta=delta),
-                "this is for one count that changes by one. A vote that moves changes two counts.",
+                times(math.sqrt), "this is for one count that changes by one. A vote that moves changes two counts."
             ),
             Mistake(
-                lambda *, queries, epsilon, delta: (
-                    2 * math.sqrt(queries) * gaussian_sigma(epsilon=epsilon, delta=delta)
-                ),
+                times(lambda k: 2 * math.sqrt(k)),
                 "two counts change by one each: that is 2 in the L1 norm, but Gaussian noise goes by the L2 norm.",
             ),
             Mistake(
-                lambda *, queries, epsilon, delta: math.sqrt(2) * gaussian_sigma(epsilon=epsilon, delta=delta),
+                times(lambda k: math.sqrt(2)),
                 "this is the noise for a single question. Every question shows the same record's vote once more.",
             ),
             Mistake(
-                lambda *, queries, epsilon, delta: (
-                    queries * math.sqrt(2) * gaussian_sigma(epsilon=epsilon, delta=delta)
-                ),
+                times(lambda k: k * math.sqrt(2)),
                 "this grows like the number of questions. All counts of all questions together are one vector; how "
                 "long is the difference of two such vectors?",
             ),
@@ -102,15 +98,12 @@ def check_label_noise(answer: Any) -> None:
                 "this is private, but wasteful: it gives each question its share of epsilon by basic composition.",
             ),
             Mistake(
-                lambda *, queries, epsilon, delta: (
-                    math.sqrt(2 * queries) * gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
-                ),
+                times(lambda k: math.sqrt(2 * k), gaussian_sigma_classic_formula),
                 "this uses the classic formula for the Gaussian noise. It is proved for epsilon below one only, and "
                 "it is not exact.",
             ),
             Mistake(
-                lambda *, queries, epsilon, delta: gaussian_sigma(epsilon=epsilon, delta=delta),
-                "this is a noise multiplier, for sensitivity one. How far do the votes move?",
+                times(lambda k: 1.0), "this is a noise multiplier, for sensitivity one. How far do the votes move?"
             ),
         ],
         hint="Write the counts of all questions one below the other, and see how far one record moves this vector.",

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Rule, Text
-from dpml.data import recorded
+from dpml.data import grouped, recorded
 from dpml.mechanisms import gaussian_sigma
 
 _EPSILONS, _TEACHERS = (1, 3, 8), (25, 50, 100, 250)
@@ -28,22 +28,19 @@ def _mean(rows: Sequence[Any], field: str) -> float:
 def teachers_tradeoff() -> Explorer:
     """What the number of teachers does: each teacher gets worse, and the votes stand out of the noise."""
 
-    def pate(wanted: tuple[int, str, float | None]) -> list[Any]:
-        rows = recorded("pate_fashion")["subset"]["rows"]
-        return [row for row in rows if (row["teachers"], row["mechanism"], row["epsilon"]) == wanted]
+    pate = grouped(recorded("pate_fashion")["subset"]["rows"], "teachers", "mechanism", "epsilon")
 
     @functools.cache
     def students(mechanism: str, epsilon: int) -> list[float]:
-        return [_mean(pate((k, mechanism, epsilon)), "student_accuracy") for k in _TEACHERS]
+        return [_mean(pate[k, mechanism, epsilon], "student_accuracy") for k in _TEACHERS]
 
     @functools.cache
     def without_noise(field: str) -> list[float]:
-        return [_mean(pate((k, "plurality, not private", None)), field) for k in _TEACHERS]
+        return [_mean(pate[k, "plurality, not private", None], field) for k in _TEACHERS]
 
     @functools.cache
     def noisy_gradients(epsilon: int) -> float:
-        rows = recorded("dpsgd_or_pate")["subset"]["rows"]
-        return _mean([row for row in rows if row["epsilon"] == epsilon], "accuracy")
+        return _mean(grouped(recorded("dpsgd_or_pate")["subset"]["rows"], "epsilon")[epsilon,], "accuracy")
 
     def nearest(value: float, known: Sequence[int]) -> int:
         return min(known, key=lambda one: abs(math.log(one / value)))
@@ -108,14 +105,11 @@ def label_budget() -> Explorer:
         sigma = here * number / (2 * math.sqrt(2))
         most = int(((number / (2 * math.sqrt(2) * for_one(epsilon))) ** 2) / 2)
 
+        told = f"{number} teachers need a lead of {100 * here:.0f} % of votes"
         if here > 1:
-            title = f"{queries} labels at ε = {epsilon:g}: even {number} equal votes of {number} drown in the noise."
-        else:
-            title = (
-                f"{queries} labels at ε = {epsilon:g}: {number} teachers need a lead of {100 * here:.0f} % of votes."
-            )
+            told = f"even {number} equal votes of {number} drown in the noise"
         return Frame(
-            title=title,
+            title=f"{queries} labels at ε = {epsilon:g}: {told}.",
             readout=f"noise on each count: {sigma:.1f} votes of {number}; lead needed {100 * here:.1f} %; "
             f"with a lead of 100 % at most {most} labels",
             marks=[

@@ -79,8 +79,8 @@ def _first(gain: float, delta_prime: float) -> int:
 def check_first_k(answer: Any) -> None:
     """The first k at which the printed advanced composition bound is below k epsilon, or None."""
 
-    def helps(epsilon: float) -> bool:
-        return math.expm1(epsilon) < 1
+    def where_it_helps(first: Callable[[float, float], int]) -> Callable[..., int | None]:
+        return lambda *, epsilon, delta_prime: first(epsilon, delta_prime) if math.expm1(epsilon) < 1 else None
 
     checks.function(
         answer,
@@ -91,7 +91,7 @@ def check_first_k(answer: Any) -> None:
         ),
         mistakes=[
             Mistake(
-                lambda *, epsilon, delta_prime: _first(1.0, delta_prime) if helps(epsilon) else None,
+                where_it_helps(lambda e, d: _first(1.0, d)),
                 "only the first term is compared with k epsilon. The second one, with e^epsilon - 1, is lost.",
             ),
             Mistake(
@@ -103,9 +103,7 @@ def check_first_k(answer: Any) -> None:
                 "squaring lost the sign: beyond ln 2 the number 2 - e^epsilon is negative, and no k will do.",
             ),
             Mistake(
-                lambda *, epsilon, delta_prime: (
-                    _first(2 - math.exp(epsilon), delta_prime) - 1 if helps(epsilon) else None
-                ),
+                where_it_helps(lambda e, d: _first(2 - math.exp(e), d) - 1),
                 "at this k the bound is still above k epsilon: it must be strictly below.",
             ),
             Mistake(
@@ -113,9 +111,7 @@ def check_first_k(answer: Any) -> None:
                 "this is for the form with tanh(epsilon/2). Asked is the printed one.",
             ),
             Mistake(
-                lambda *, epsilon, delta_prime: (
-                    math.floor(-math.log(delta_prime) / (2 - math.exp(epsilon)) ** 2) + 1 if helps(epsilon) else None
-                ),
+                where_it_helps(lambda e, d: math.floor(-math.log(d) / (2 - math.exp(e)) ** 2) + 1),
                 "a factor of two is lost: the square root holds 2k ln(1/delta').",
             ),
         ],
@@ -245,16 +241,13 @@ def check_how_many(answer: Any) -> None:
     def needed(epsilon: float, delta: float) -> float:
         return mechanisms.gaussian_sigma(epsilon=epsilon, delta=delta)
 
-    def reference(*, sigma: float, epsilon: float, delta: float) -> int:
-        return math.floor((sigma / needed(epsilon, delta)) ** 2)
-
-    def classic(*, sigma: float, epsilon: float, delta: float) -> int:
-        return math.floor((sigma / mechanisms.gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)) ** 2)
+    def within(one: Callable[..., float]) -> Callable[..., int]:
+        return lambda *, sigma, epsilon, delta: math.floor((sigma / one(epsilon=epsilon, delta=delta)) ** 2)
 
     checks.function(
         answer,
         name="how_many",
-        reference=reference,
+        reference=within(mechanisms.gaussian_sigma),
         inputs=checks.settings("sigma epsilon delta", *triples),
         mistakes=[
             Mistake(
@@ -276,7 +269,10 @@ def check_how_many(answer: Any) -> None:
                 ),
                 "this adds up epsilons, and forgets that the deltas would add up too. Gaussian noise composes better.",
             ),
-            Mistake(classic, "the classic formula for sigma is used. It asks for more noise than needed."),
+            Mistake(
+                within(mechanisms.gaussian_sigma_classic_formula),
+                "the classic formula for sigma is used. It asks for more noise than needed.",
+            ),
         ],
         hint="With k releases of noise sigma the whole is one release of noise sigma over the square root of k.",
     )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml import mechanisms
+from dpml import arguments, mechanisms
 from dpml.classroom import checks, laws
 from dpml.classroom.calls import numbers
 from dpml.classroom.checks import Mistake
@@ -47,10 +47,6 @@ def _shrunk(gradients: Array, clip_norm: float, norms: Any) -> Array:
     return np.asarray(gradients * np.minimum(1.0, clip_norm / norms))
 
 
-def _whole(gradients: Array) -> float:
-    return max(float(np.linalg.norm(gradients)), 1e-300)
-
-
 # Wrong functions of gradients and clip norm. Each text must fit a function of rows and a sum of them.
 _WRONG: list[tuple[Callable[[Array, float], Array], str]] = [
     (
@@ -63,7 +59,7 @@ _WRONG: list[tuple[Callable[[Array, float], Array], str]] = [
         "each coordinate is clipped. The norm may then still be up to the square root of p times C.",
     ),
     (
-        lambda g, c: _shrunk(g, c, _whole(g)),
+        lambda g, c: _shrunk(g, c, max(np.linalg.norm(g), 1e-300)),
         "one factor for the whole batch, from the norm of the whole array. Each row has a norm of its own.",
     ),
     (
@@ -310,21 +306,8 @@ def _norm(gradients: Any) -> Any:
 def check_mean_moves(answer: Any) -> None:
     """100 gradients whose clipped mean moves by more than 2C/100 when the first of them is removed."""
 
-    def read(value: Any) -> Any:
-        try:
-            raw = np.asarray(value)
-            gradients = raw.astype(float) if raw.dtype.kind in "buifO" else None
-        except (TypeError, ValueError):
-            gradients = None
-        if gradients is None:
-            raise ValueError("give 100 gradients of 2 real numbers each, an array of shape (100, 2).")
-        if gradients.shape != (_BATCH, 2):
-            raise ValueError(
-                f"give 100 gradients of 2 numbers each, an array of shape (100, 2), not {gradients.shape}."
-            )
-        if not np.isfinite(gradients).all():
-            raise ValueError("every number must be finite.")
-        return gradients
+    def read(value: Any) -> Array:
+        return arguments.array("the answer", value, shape=(_BATCH, 2))
 
     def moved(value: Any) -> float:
         gradients = read(value)
@@ -597,38 +580,35 @@ def check_noisy_sum(answer: Any) -> None:
 def check_printed_epsilon(answer: Any) -> None:
     """The epsilon of one printed step at sigma 4, delta 1e-5 and learning rate 8, on all data."""
     sigma, rate, delta = 4.0, 8.0, 1e-5
-    epsilon = mechanisms.gaussian_epsilon
+
+    def epsilon(multiplier: float) -> float:
+        return mechanisms.gaussian_epsilon(sigma=multiplier, delta=delta)
+
     checks.number(
         answer,
-        expected=epsilon(sigma=sigma / rate, delta=delta),
+        expected=epsilon(sigma / rate),
         name="printed_epsilon",
         mistakes=[
-            Mistake(epsilon(sigma=sigma, delta=delta), "this is what σ = 4 promises where the noise is in its place."),
+            Mistake(epsilon(sigma), "this is what σ = 4 promises where the noise is in its place."),
+            Mistake(epsilon(sigma * rate), "the learning rate makes the step larger, not the noise: divide σ by it."),
+            Mistake(epsilon(sigma / rate**2), "the learning rate is used twice."),
             Mistake(
-                epsilon(sigma=sigma * rate, delta=delta),
-                "the learning rate makes the step larger, not the noise: divide σ by it.",
-            ),
-            Mistake(epsilon(sigma=sigma / rate**2, delta=delta), "the learning rate is used twice."),
-            Mistake(
-                rate * epsilon(sigma=sigma, delta=delta),
+                rate * epsilon(sigma),
                 "ε does not grow in proportion to the learning rate; the noise multiplier falls in proportion.",
             ),
+            Mistake(epsilon(sigma / rate**0.5), "the learning rate is a factor of the step, not of its variance."),
             Mistake(
-                epsilon(sigma=sigma / rate**0.5, delta=delta),
-                "the learning rate is a factor of the step, not of its variance.",
-            ),
-            Mistake(
-                epsilon(sigma=sigma / rate / 2, delta=delta),
+                epsilon(sigma / rate / 2),
                 "the sensitivity is doubled: neighbours differ by one example, added or removed.",
             ),
             Mistake(
-                epsilon(sigma=sigma**2, delta=delta),
+                epsilon(sigma**2),
                 "σ is a standard deviation: it need not be squared, and the learning rate is missing.",
             ),
-            Mistake(epsilon(sigma=sigma**2 / rate, delta=delta), "σ is a standard deviation: it need not be squared."),
+            Mistake(epsilon(sigma**2 / rate), "σ is a standard deviation: it need not be squared."),
             *(
                 Mistake(
-                    factor * epsilon(sigma=sigma, delta=delta),
+                    factor * epsilon(sigma),
                     "ε does not grow with a power of the learning rate; the noise multiplier falls in proportion.",
                 )
                 for factor in (rate**2, rate**0.5, 1 / rate)

@@ -94,9 +94,7 @@ def _clip_weights(norms: NDArray[np.float64], clip_norm: float) -> NDArray[np.fl
 
     from dpml.training import dpsgd
 
-    found: Any = dpsgd.clip(torch.from_numpy(norms), clip_norm=clip_norm)
-    values: NDArray[np.float64] = found.numpy()
-    return values
+    return np.asarray(dpsgd.clip(torch.from_numpy(norms), clip_norm=clip_norm))
 
 
 def _degrees(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

@@ -24,27 +24,23 @@ Q, SIGMA, DELTA = 0.01, 4.0, 1e-5  # the setting of the famous figure
 
 def check_alpha_32(answer: Any) -> None:
     """The log-moment at lambda = 32 of one step at q = 0.01, sigma = 4."""
-    right = moments.log_moment(32.0, q=Q, sigma=SIGMA)
+    right, less = (moments.log_moment(lam, q=Q, sigma=SIGMA) for lam in (32.0, 31.0))
     checks.number(
         answer,
         name="alpha_32",
         expected=right,
         mistakes=[
-            Mistake(
-                moments.log_moment(31.0, q=Q, sigma=SIGMA),
-                "this is the value at order 32, that is, at lambda = 31. The order is lambda + 1 = 33.",
-            ),
+            Mistake(less, "this is the value at order 32, that is, at lambda = 31. The order is lambda + 1 = 33."),
             Mistake(
                 moments.log_moment_e1(32.0, q=Q, sigma=SIGMA),
                 "this is log E1, the record added. The log-moment is the larger of the two directions.",
             ),
             Mistake(right / 32, "this is the Rényi divergence of order 33. The log-moment is lambda times that."),
             Mistake(
-                moments.log_moment(31.0, q=Q, sigma=SIGMA) / 31,
-                "this is the Rényi divergence of order 32. Both the order and the factor lambda are off.",
+                less / 31, "this is the Rényi divergence of order 32. Both the order and the factor lambda are off."
             ),
             Mistake(
-                32 / 31 * moments.log_moment(31.0, q=Q, sigma=SIGMA),
+                32 / 31 * less,
                 "the factor lambda is right. But the order that goes with it is lambda + 1, and this is order 32.",
             ),
             Mistake(33 / 32 * right, "the order is right. The factor is lambda, and not the order."),
@@ -83,13 +79,12 @@ def check_moments_epsilon(answer: Any) -> None:
 
     reference = made(lambda a, lam, steps, delta: (steps * a - math.log(delta)) / lam)
 
-    def counted_from_zero(log_moments: Sequence[float], *, steps: int, delta: float) -> tuple[float, int]:
-        value, lam = reference(log_moments, steps=steps, delta=delta)
-        return value, lam - 1
+    def with_lambda(off: int) -> Callable[..., tuple[float, int]]:
+        def wrong(log_moments: Sequence[float], **given: Any) -> tuple[float, int]:
+            value, lam = reference(log_moments, **given)
+            return value, lam + off
 
-    def as_order(log_moments: Sequence[float], *, steps: int, delta: float) -> tuple[float, int]:
-        value, lam = reference(log_moments, steps=steps, delta=delta)
-        return value, lam + 1
+        return wrong
 
     slide = _alphas(32, q=Q, sigma=SIGMA)
     checks.function(
@@ -138,10 +133,10 @@ def check_moments_epsilon(answer: Any) -> None:
                 "each lambda proves its epsilon, so the smallest one holds, and you take the largest.",
             ),
             Mistake(
-                counted_from_zero,
+                with_lambda(-1),
                 "epsilon is right, but lambda is counted from zero: the first log-moment belongs to lambda = 1.",
             ),
-            Mistake(as_order, "epsilon is right, but the second value is the order lambda + 1; lambda is asked."),
+            Mistake(with_lambda(1), "epsilon is right, but the second value is the order lambda + 1; lambda is asked."),
         ],
         hint="It returns the pair (epsilon, lambda). Solve delta = e^(steps alpha - lambda epsilon) for epsilon.",
     )
@@ -149,22 +144,26 @@ def check_moments_epsilon(answer: Any) -> None:
 
 def check_epsilon_as_printed(answer: Any) -> None:
     """Epsilon of one full-batch step whose noise is added outside the learning rate: sigma = 4, eta = 10, C = 1."""
+
+    def exact(multiplier: float) -> float:
+        return mechanisms.gaussian_epsilon(sigma=multiplier, delta=DELTA)
+
     checks.number(
         answer,
         name="epsilon_as_printed",
-        expected=mechanisms.gaussian_epsilon(sigma=0.4, delta=DELTA),
+        expected=exact(0.4),
         rel=1e-5,
         mistakes=[
             Mistake(
-                mechanisms.gaussian_epsilon(sigma=4.0, delta=DELTA),
+                exact(4.0),
                 "this takes sigma = 4 for the noise multiplier. But the noise is not multiplied by the learning rate, "
                 "and the gradient is: by how much can one record move theta?",
             ),
             Mistake(
-                mechanisms.gaussian_epsilon(sigma=40.0, delta=DELTA),
+                exact(40.0),
                 "the learning rate enters in the wrong direction: a larger one lets a record move theta further.",
             ),
-            Mistake(mechanisms.gaussian_epsilon(sigma=0.04, delta=DELTA), "the learning rate is divided out twice."),
+            Mistake(exact(0.04), "the learning rate is divided out twice."),
             Mistake(
                 math.sqrt(2 * math.log(1.25 / DELTA)) / 0.4,
                 "the noise multiplier is right, but the classic formula is proved for epsilon below one only. "

@@ -206,14 +206,13 @@ def audit_evidence() -> Explorer:
             ],
         )
 
+    powers = np.arange(1, 6.01, 0.5).tolist()
     return Explorer(
         "audit-evidence",
         draw,
         [
             Range("epsilon", "ε", [0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0], 2.0),
-            Range(
-                "log_runs", "log₁₀ runs", np.arange(1, 6.01, 0.5).tolist(), 3.0, "On each dataset, as a power of ten."
-            ),
+            Range("log_runs", "log₁₀ runs", powers, 3.0, "On each dataset, as a power of ten."),
         ],
         x=Axis("runs on each dataset", 10, 1e6, "log"),
         y=Axis("ε", 0, 12),

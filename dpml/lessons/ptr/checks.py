@@ -9,7 +9,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -492,9 +492,6 @@ def check_release(answer: Any) -> None:
 def check_margin(answer: Any) -> None:
     """The safety margin of the trimmed sum: against the printed enumeration."""
 
-    def right(norms: Any, *, trim: int, tau: float) -> float:
-        return trimmed_sum.safety_margin_enumerated(norms, trim=trim, tau=tau, bound=1.0)
-
     def cases(rng: np.random.Generator) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = [
             {"norms": np.array([]), "trim": 3, "tau": 0.5},
@@ -512,7 +509,7 @@ def check_margin(answer: Any) -> None:
     checks.function(
         answer,
         name="margin",
-        reference=right,
+        reference=partial(trimmed_sum.safety_margin_enumerated, bound=1.0),
         inputs=cases,
         mistakes=[
             Mistake(

@@ -362,9 +362,6 @@ def _train(labels: Any, *, clip_norm: float, trim: int | None) -> tuple[float, f
     from dpml.training import dp_sgd, models, train, tsgd_ptr
     from dpml.training.sampling import Poisson
 
-    def losses(outputs: Any, y: Any) -> Any:
-        return functional.cross_entropy(outputs, y, reduction="none")
-
     (x, _), test = _images()
     model = models.mlp(generator=torch.Generator().manual_seed(0), hidden=32)
     common: dict[str, Any] = {
@@ -379,6 +376,7 @@ def _train(labels: Any, *, clip_norm: float, trim: int | None) -> tuple[float, f
     ptr: dict[str, Any] = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8, "clip_norm": clip_norm}
     plain = dp_sgd(sigma=0.87, clip_norm=clip_norm)
     mechanism = plain if trim is None else tsgd_ptr(**ptr, trim=trim, change=0)
+    losses = functools.partial(functional.cross_entropy, reduction="none")
     run = train(model, losses, x, labels, mechanism=mechanism, **common)
     if trim is None:
         return float(run.trace.accuracy[-1]), 0.0, 0.0

@@ -49,9 +49,8 @@ def breaker() -> Explorer:
 
         now = loss(k, variant, scale)
         claim = "holds" if now <= 1.0 + 1e-9 else "is false"
-        title = f"{names[variant]}, query noise Lap({scale:g}/ε): {k} answers cost {now:.3g} ε: the claim {claim}."
         return Frame(
-            title=title,
+            title=f"{names[variant]}, query noise Lap({scale:g}/ε): {k} answers cost {now:.3g} ε: the claim {claim}.",
             readout=f"{names[variant]}; threshold noise {'none' if variant == 'threshold' else 'Lap(2/ε)'}, query "
             f"noise Lap({scale:g}/ε): loss {now:.4f} ε after k = {k} answers; the bound of the theorem is "
             f"{0.5 + 2 / scale:.4g} ε for AboveThreshold",
@@ -106,7 +105,7 @@ def when_it_pays() -> Explorer:
     def gaussian_gap(m: int, epsilon: float) -> float:
         """Counts with Gaussian noise: two of them move by one, m times, and the noise of a gap is sqrt(2) sigma."""
         sigma = math.sqrt(2.0 * m) * gaussian_sigma(epsilon=epsilon, delta=delta)
-        return math.sqrt(2.0) * sigma * _normal_quantile(beta / m)
+        return -math.sqrt(2.0) * sigma * float(ndtri(beta / m))
 
     @cache
     def tight_noise(epsilon: float, most: int) -> Noise:
@@ -159,8 +158,3 @@ def when_it_pays() -> Explorer:
         y=Axis("gap of votes needed", 30.0, 1e6, "log"),
         asked="both",
     )
-
-
-def _normal_quantile(tail: float) -> float:
-    """The point that a standard normal variable exceeds with this probability."""
-    return -float(ndtri(tail))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpml import arguments
 from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
@@ -133,18 +134,16 @@ def check_sharp_test(answer: Any) -> None:
             one, other = pair
         except (TypeError, ValueError):
             raise ValueError("give two lists of votes, (counts, counts_prime).") from None
-        rows = [list(one), list(other)]
-        if any(len(row) != len(rows[0]) or len(row) < 2 for row in rows):
+        rows = [arguments.whole_numbers("votes", row, ndim=1, min_size=2).tolist() for row in (one, other)]
+        if len(rows[0]) != len(rows[1]):
             raise ValueError("both lists need as many labels, at least two.")
-        if any(int(c) != c or c < 0 for row in rows for c in row):
-            raise ValueError("votes are whole numbers, none below 0.")
         if any(sum(row) != 100 for row in rows):
-            raise ValueError(f"each list must have 100 votes, and these have {sum(rows[0])} and {sum(rows[1])}.")
+            raise ValueError(f"each list must have 100 votes, and these have {sum(rows[0]):g} and {sum(rows[1]):g}.")
         moved = sum(abs(a - b) for a, b in zip(*rows, strict=True))
         if moved == 0:
             return "the two are the same dataset."
         if moved > 2:
-            return f"they are no neighbours: {moved // 2} votes differ, and one may."
+            return f"they are no neighbours: {moved // 2:g} votes differ, and one may."
         answered = [max(row) >= 90 for row in rows]
         if answered[0] == answered[1]:
             return f"the rule {'answers' if answered[0] else 'is silent'} on both. Where does its decision change?"

@@ -41,13 +41,10 @@ def release_curve() -> Explorer:
         place = min(threshold, 30.9)
         placed = "T" if threshold < 30.9 else f"T = {threshold:.3g}, to the right"
         here, there = chance(x, **of), chance(x - 1, **of)
+        exact = f"the exact answer comes with probability {scientific(here, 3)}"
+        title = f"Distance {x}: {exact}; the neighbour's with {scientific(there, 3)}."
         if x == 0:
             title = f"At the border D gives A with probability δ/2 = {scientific(here)}, D′ never: the price beyond ε."
-        else:
-            title = (
-                f"Distance {x}: the exact answer comes with probability {scientific(here, 3)}; the neighbour's with "
-                f"{scientific(there, 3)}."
-            )
         ratio = "no bound: A is impossible under D′" if x == 0 else f"log-ratio {scientific(math.log(here / there), 4)}"
         return Frame(
             title=title,
