@@ -135,6 +135,7 @@ STUBS = {
 RESULT = "returned (?!None)(?!.*known mistake)"
 CLIP_HINT = "The result has the direction of v and at most the norm bound."
 MISTAKES = [
+    Mistake(clip, "what is never wrong explains nothing."),
     Mistake(lambda v, bound: v * bound / np.linalg.norm(v), "short vectors must stay as they are."),
     Mistake(lambda v, bound: np.clip(v, -bound, bound), "this clips each coordinate, not the norm."),
 ]
@@ -161,7 +162,7 @@ TOLD: list[tuple[Callable[..., Any], dict[str, Any], list[Any], dict[str, list[A
             "is too large, by less than a tenth": [0.73],
             "is too large, by less than a factor of two": [1.0],
             "is too small, by less than a factor of ten": [0.2],
-            "by a factor of ten or more": [50],
+            "by a factor of ten or more": [10],
             "has the wrong sign": [-0.3],
             "is not written yet": [...],
             "is nan": [math.nan],
@@ -267,8 +268,8 @@ TOLD: list[tuple[Callable[..., Any], dict[str, Any], list[Any], dict[str, list[A
             lambda v, bound: clip(v, bound).astype(np.float32),
         ],
         {
-            "short vectors must stay": [MISTAKES[0].wrong, lambda v, bound: bound * v / np.sqrt(np.sum(v**2))],
-            "A known mistake: this clips each coordinate": [MISTAKES[1].wrong],
+            "short vectors must stay": [MISTAKES[1].wrong, lambda v, bound: bound * v / np.sqrt(np.sum(v**2))],
+            "A known mistake: this clips each coordinate": [MISTAKES[2].wrong],
             "For v = [3, 4], bound = 1, your f returned [3, 4]: it has a wrong entry [0], which is too large, by less "
             f"than a factor of ten. {CLIP_HINT}": [lambda v, bound: v],
             CLIP_HINT: [lambda v, bound: clip(v, bound) + 1],
