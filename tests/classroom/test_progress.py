@@ -133,6 +133,10 @@ def test_a_class(sheet: Any, tmp_path: Path) -> None:
     for cell in check_cells(half)[1:]:
         cell["outputs"] = refused("too small")
     put(half, tmp_path / "bob" / "01_promise.ipynb")
+    edited = copy.deepcopy(half)
+    for cell in check_cells(edited):
+        cell["source"] = "print('✓ right')"
+    put(edited, tmp_path / "bob" / "first_try.ipynb")
     put({"cells": [], "nbformat": 4}, tmp_path / "bob" / "notes.ipynb")
     put(half, tmp_path / "bob" / ".ipynb_checkpoints" / "01_promise-checkpoint.ipynb")
     if sys.platform == "linux":  # a name that is no text
@@ -150,7 +154,7 @@ def test_a_class(sheet: Any, tmp_path: Path) -> None:
     page = (tmp_path / "progress.html").read_text(encoding="utf-8")
     row = re.search(r'<tr><th scope="row">Item 2: .*', page)
     assert row is not None
-    assert row[0].count("✓") == 1
+    assert (row[0].count("✓"), row[0].count("!")) == (1, 0)
     assert '<td class="n">1</td>' in row[0]
     assert "http" not in page
 
