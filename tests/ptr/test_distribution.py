@@ -9,7 +9,6 @@ import pytest
 
 from dpml import mechanisms
 from dpml.accounting.pld import losses, pairs
-from dpml.accounting.pld.lattice import discretise
 from dpml.ptr import _worst_pairs, privacy, single_release
 from dpml.ptr._checked import parameters
 from tests.golden import golden
@@ -189,22 +188,6 @@ def test_the_profiles_cross_at_most_once_for_positive_epsilon():
         assert signs in ([False], [True], [False, True])
         patterns.add(tuple(signs))
     assert len(patterns) == 3  # all that may be seen was seen
-
-
-def test_both_lattices_stay_on_their_side_of_the_larger_profile():
-    """Chords above H, tangents below it, for the sampled pair and its exchange."""
-    pair = pairs.poisson(_worst_pairs.worst_pairs(parameters(1.1, 0.3, 1.0, 1e-3))[2], 0.05)
-    for side in (pair, pairs.exchanged(pair)):
-        h = 0.01
-        place = discretise.offset(side, h)
-        start, stop = discretise.index_range(side, h, place, -3.0, 12.0)
-        for build, sign in ((discretise.worse, 1.0), (discretise.better, -1.0)):
-            lattice = build(side, h, place, start, stop)
-            at = (lattice.start + np.arange(len(lattice.masses))) * h + lattice.offset
-            for epsilon in np.linspace(-0.04, 3.0, 77):
-                inside = at > epsilon
-                found = float((lattice.masses[inside] * -np.expm1(epsilon - at[inside])).sum()) + lattice.beyond
-                assert sign * (found - _worst_pairs.delta_at(epsilon, side)) >= -1e-13
 
 
 # ---- many steps ----

@@ -156,7 +156,7 @@ def test_how_close_the_lower_bound_of_the_exact_divergence_is():
     ("changed", "message"),
     [
         ({"q": 0.2}, r"^q must be at most exp\(-1/scale\)/\(4 \+ exp\(-1/scale\)\) = 0\.0842238, got 0\.2"),
-        ({"sigma": 1.1}, r"^sigma must be at least 4/tau = 8, got 1\.1"),
+        ({"sigma": 7.9}, r"^sigma must be at least 4/tau = 8, got 7\.9"),
         ({"order": 100.0}, r"^order must be at most sigma2\^2 L/2 - 2 log\(sigma2\) = "),
         ({"sigma": 40.0, "order": 60.0}, r"^order must be at most what the last condition allows, "),
     ],
@@ -169,7 +169,7 @@ def test_theorem_4_4_names_the_condition_that_fails(changed, message):
 
 
 def test_every_order_up_to_the_last_satisfies_the_conditions():
-    """The last one itself does, the next float does not, and nor does anything larger on a grid."""
+    """The last one is where the first of the two limits is met; the next float is refused."""
     rng = np.random.default_rng(4)
     for _ in range(20):
         scale = math.exp(rng.uniform(-1.0, 3.0))
@@ -180,7 +180,12 @@ def test_every_order_up_to_the_last_satisfies_the_conditions():
         last = theorems.theorem_4_4_last_order(**setting)
         if last == 1.0:
             continue
-        for order in (*np.linspace(1.0, last, 60)[1:], last):
+        ratio, s = math.exp(-1.0 / scale), setting["sigma"] * tau
+        largest = setting["q"] / (setting["q"] + (1.0 - setting["q"]) * ratio)
+        log = math.log1p(1.0 / (largest * (last - 1.0)))
+        second = (s**2 * log**2 / 2.0 - math.log(5.0 * s**2)) / (log + math.log(largest * last) + 0.5 / s**2)
+        assert min(s**2 * log / 2.0 - 2.0 * math.log(s), second) == pytest.approx(last, rel=1e-9)
+        for order in (*np.linspace(1.0, last, 10)[1:], last):
             privacy.theorem_4_4(min(order, 1e6 * scale), **setting, delta0=1e-8)
         with pytest.raises(ValueError, match=r"^order must be at most "):
             privacy.theorem_4_4(math.nextafter(last, math.inf), **setting, delta0=1e-8)
