@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from assignments import release, report
+from assignments.__main__ import main
 from assignments.answers import names_asked
 from assignments.item import Argued, Graded
 
@@ -38,43 +39,35 @@ def solutions() -> dict[str, str]:
     return {item.name: item.solution for item in GRADED}
 
 
+MINE = """
+%matplotlib inline
+print('hello')
+import functools
+def mine(value):
+    if callable(value):
+        return functools.wraps(value)(lambda *args, **kwargs: value(*args, **kwargs))
+    return np.float64(value) if type(value) is float else value
+"""
+
+
 def otherwise() -> dict[str, str]:
-    """Equivalent code: functions wrapped in others, numbers as NumPy's."""
+    """Equivalent code for a notebook: functions wrapped in others, numbers as NumPy's."""
     texts = {}
     for item in GRADED:
-        names = [f"{name} = mine({name})" for name in names_asked(item.stub)]
-        texts[item.name] = "\n".join(
-            [
-                item.solution,
-                "import functools",
-                "def mine(value):",
-                "    if callable(value):",
-                "        return functools.wraps(value)(lambda *args, **kwargs: value(*args, **kwargs))",
-                "    return np.float64(value) if type(value) is float else value",
-                *names,
-            ]
-        )
+        wrapped = [f"{name} = mine({name})" for name in names_asked(item.stub)]
+        texts[item.name] = "\n".join([item.solution, MINE, *wrapped])
     return texts
 
 
-def for_a_notebook() -> dict[str, str]:
-    return {item.name: f"%matplotlib inline\nprint('hello')\n{item.solution}  # mine" for item in GRADED}
-
-
 def half() -> dict[str, str]:
-    return {
-        item.name: item.solution if k % 2 else next(iter(item.wrong.values())) for k, item in enumerate(GRADED)
-    }  # fmt: skip
+    wrong = [list(item.wrong.values())[-1] for item in GRADED]
+    return {item.name: item.solution if k % 2 else wrong[k] for k, item in enumerate(GRADED)}
 
 
-def wrong() -> dict[str, str]:
-    return {item.name: list(item.wrong.values())[-1] for item in GRADED}
-
-
-def dishonest(attack: str) -> dict[str, str]:
-    """Two answers solved, and an attack in the cells of all others, with a name for each thing that is asked."""
-    texts = {item.name: item.solution for item in GRADED[:2]}
-    for item in GRADED[2:]:
+def dishonest(*attacks: str) -> dict[str, str]:
+    """Two answers solved, and an attack in the cell of each other one, with a name for each thing that is asked."""
+    texts = solutions()
+    for item, attack in zip(GRADED[2:], attacks, strict=True):
         asked = [
             f"def {name}(*args, **kwargs):\n    return helper()" if "def " in item.stub else f"{name} = helper()"
             for name in names_asked(item.stub)
@@ -131,30 +124,26 @@ shell.input_transformers_cleanup.append(blank)
 shell.input_transformers_post.append(blank)
 """
 CHECKS = [f"{item.name}-check" for item in GRADED]
-# Who: the answers, what is done to the cells, the points, words of a notice.
-CLASS: dict[str, tuple[dict[str, str], str, float, str]] = {
-    "ann": (solutions(), "", FULL, ""),
-    "bob": (otherwise(), "", FULL, ""),
-    "cem": (for_a_notebook(), "", FULL, ""),
-    "half": (half(), "", sum(item.points for item in GRADED[1::2]), ""),
-    "wrong": (wrong(), "", 0, ""),
-    "empty": ({}, "", 0, ""),
-    "bare": (solutions(), "strips", FULL, "cells without nbgrader's metadata, known by ids or places: preamble, "),
-    "colab": (solutions(), "moves the ids", FULL, "cells without nbgrader's metadata"),
-    "nameless": (solutions(), "drops the ids", FULL, "cells without nbgrader's metadata"),
-    "overwrites": (dishonest(OVERWRITES), "", HONEST, "setattr"),
-    "patches": (dishonest(PATCHES), "", HONEST, "dpml.classroom"),
-    "prints": (dishonest("print('✓ right')"), "", HONEST, "seldom needs (✓)"),
-    "deletes": (dishonest(""), "deletes", HONEST, f"locked cells that are missing: {CHECKS[0]}, "),
-    "edits": (dishonest(""), "edits", HONEST, f"points made 100: {CHECKS[0]}, "),
-    "reads": (dishonest(READS), "", HONEST, "notebooks"),
-    "climbs": (dishonest(CLIMBS), "", HONEST, "_getframe"),
-    "transforms": (dishonest(TRANSFORMS), "", HONEST, "get_ipython"),
+ATTACKS = (OVERWRITES, READS, CLIMBS, TRANSFORMS, PATCHES)
+FOUND = ("setattr", "notebooks", "_getframe", "get_ipython", "dpml.classroom")
+EDITED = ("seldom needs (✓)", f"locked cells that are missing: {CHECKS[0]}\n", f"points made 100: {CHECKS[1]}, ")
+UNMARKED = "cells without nbgrader's metadata"
+# Who: the answers, what is done to the cells, the points, words of the notices.
+CLASS: dict[str, tuple[dict[str, str], str, float, tuple[str, ...]]] = {
+    "ann": (solutions(), "", FULL, ()),
+    "bob": (otherwise(), "", FULL, ()),
+    "half": (half(), "", sum(item.points for item in GRADED[1::2]), ()),
+    "empty": ({}, "", 0, ()),
+    "bare": (solutions(), "strips", FULL, (f"{UNMARKED}, known by ids or places: preamble, ",)),
+    "colab": (solutions(), "moves the ids", FULL, (UNMARKED,)),
+    "nameless": (solutions(), "drops the ids", FULL, (UNMARKED,)),
+    "mallory": (dishonest(*ATTACKS), "", HONEST, FOUND),
+    "edits": (dishonest(*["print('✓ right')"] * 5), "edits", HONEST, EDITED),
     "exits": (
         solutions() | {GRADED[2].name: "import os\nos._exit(0)"},
         "",
         FULL - GRADED[2].points,
-        "ended its process",
+        ("ended its process",),
     ),
 }
 
@@ -167,8 +156,8 @@ def handed_in(notebook: dict[str, Any], answers: dict[str, str], deed: str) -> d
         if deed == "edits" and nbgrader["grade_id"] in CHECKS:
             cell["source"] = "print('✓')"
             nbgrader["points"] = 100
-    if deed == "deletes":
-        notebook["cells"] = [c for c in notebook["cells"] if c["metadata"]["nbgrader"]["grade_id"] not in CHECKS]
+    if deed == "edits":
+        notebook["cells"] = [c for c in notebook["cells"] if c["metadata"]["nbgrader"]["grade_id"] != CHECKS[0]]
     if deed == "strips":  # as some editors do
         for cell in notebook["cells"]:
             cell["metadata"] = {}
@@ -245,20 +234,18 @@ def test_a_class_from_the_seed_to_the_pages(tmp_path: Path) -> None:
 
 
 def each_gets_the_points_of_honest_work_and_is_noticed(done: Path, who: str) -> None:
-    _, _, points, notice = CLASS[who]
+    _, _, points, notices = CLASS[who]
     row = table(done)[who]
     got = {item.name: float(row[item.name]) for item in GRADED}
     assert sum(got.values()) == points, (who, got)
     assert set(got.values()) <= {0.0, *(float(item.points) for item in GRADED)}
     told = own((done / "reports" / "notices.md").read_text(encoding="utf-8"), who)
-    assert notice in told, (who, told)
-    if not notice:
-        assert told == "", who
+    assert all(words in f"{told}\n" for words in notices) and bool(told) == bool(notices), (who, told)
 
 
 def the_table_suits_a_learning_platform(done: Path) -> None:
     row = table(done)["half"]
-    assert row["Identifier"] == "Participant 103" and row["Sheet"] == "promise"
+    assert row["Identifier"] == "Participant 102" and row["Sheet"] == "promise"
     assert float(row["Maximum grade"]) == FULL + WRITTEN.points
     assert row[WRITTEN.name] == "" and f"{WRITTEN.name} not marked yet/{WRITTEN.points}" in row["Feedback comments"]
     assert row["Feedback comments"].startswith(f"{GRADED[0].name} 0/{GRADED[0].points}: Not yet: ")
@@ -290,7 +277,7 @@ def the_pages_show_verdicts_and_no_hidden_test(done: Path) -> None:
         assert [line for line in hidden if line in plain] == []
         assert all(len(line) <= 120 for line in re.findall("Not yet: .*|✓ .*", plain))
         assert ("Not yet: " in plain) is (who != "ann")
-    assert "known mistake" in (next(done.glob("feedback/wrong_*/promise/promise.html"))).read_text(encoding="utf-8")
+    assert "known mistake" in next(done.glob("feedback/half_*/promise/promise.html")).read_text(encoding="utf-8")
 
 
 def what_is_released_tells_nothing(done: Path) -> None:
@@ -374,11 +361,13 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command", [("--new-seed", "x/seed"), ("--seed", "seed", "x/course"), ("--seed", "seed", "n" * 250)]
 )
-def test_a_place_that_cannot_be_written_is_told_in_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_place_that_cannot_be_written_is_told_in_one_sentence(tmp_path, monkeypatch, command) -> None:
     (tmp_path / "x").write_text("a file", encoding="utf-8")
     release.new_seed(tmp_path / "seed")
-    ran = course("--from", tmp_path, *command)
-    assert ran.returncode == 1 and re.fullmatch(r"Nothing was done, or not all of it: .*\.\n", ran.stderr)
+    monkeypatch.setattr(sys, "argv", ["assignments", "--from", str(tmp_path), *command])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"^Nothing was done, or not all of it: .*\.$"):
+        main()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed", "x"]
 
 
