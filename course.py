@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import webbrowser
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -39,10 +40,11 @@ TORCH_PATH = 191  # characters of PyTorch's longest path below this folder, on W
 PROBE = "import jupyter_book, nbval, pytest, scipy, importlib.metadata as m; m.version('dpml'), m.version('torch')"
 PORT = 8470
 BUILD = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
-EXECUTE = """import logging, sys
+EXECUTE = """import logging, os, sys
 from jupyter_cache import get_cache
 from jupyter_cache.executors import load_executor
 cache, paths = get_cache(sys.argv[1]), sys.argv[2:]
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # a notebook on each core
 for path in paths:
     cache.add_nb_to_project(path)
 runner = load_executor("local-parallel", cache, logger=logging.getLogger())
@@ -238,12 +240,14 @@ def serve():
 
 def test(root, *arguments):
     checks = [] if arguments else ["ruff check .", "ruff format --check .", "mypy"]
-    failed = [check for check in checks if run(root, "-m", *check.split())[0]]
     words = list(arguments) or ["-n", "logical", "--maxprocesses", "8"]
     now, before, _ = made_with(root)
     if not arguments and now == before and not run(root, "-m", "tests.repository.ran_by_site", show=".")[0]:
         words += ["--ignore", "notebooks/exercises"]
-    status = run(root, "-m", "pytest", *words)[0]
+    with ThreadPoolExecutor(1) as beside:
+        jobs = {check: beside.submit(run, root, "-m", *check.split()) for check in checks}
+        status = run(root, "-m", "pytest", *words)[0]
+    failed = [check for check, job in jobs.items() if job.result()[0]]
     if failed:
         print(f"Failed besides pytest: {', '.join(failed)}")
     return status or len(failed)
@@ -275,17 +279,12 @@ def progress(root, *arguments):
     return run(root, "-m", "dpml.classroom.progress", *words)[0]
 
 
-def module(name):
-    """A command that a module of the course answers, in the environment."""
-    return lambda root, *arguments: run(root, "-m", name, *arguments)[0]
-
-
 def assignment(root, *arguments):
     return run(root, "-m", "assignments", "--from", Path.cwd(), *arguments)[0]
 
 
-COMMANDS = {"site": site, "test": test, "lab": lab, "copies": copies, "progress": progress}
-COMMANDS.update({"assignment": assignment, "pdf": module("book.pdf")})
+COMMANDS = {"site": site, "test": test, "lab": lab, "copies": copies, "progress": progress, "assignment": assignment}
+COMMANDS["pdf"] = lambda root, *arguments: run(root, "-m", "book.pdf", *arguments)[0]
 
 
 def answers(*words):

@@ -480,7 +480,7 @@ def test_what_the_site_has_run_need_not_run_again(course, house, monkeypatch):
     assert list(ran_by_site.faults([path], cache)) == ["one.ipynb is not among the notebooks that have run"]
 
     calls = []
-    monkeypatch.setattr(course, "run", lambda root, *words, **options: calls.append(words) or (0, ""))
+    monkeypatch.setattr(course, "run", lambda root, *words, **options: calls.append(words) or ("mypy" in words, ""))
     for prepare, arguments, once in (
         (lambda: None, (), False),
         (lambda: course.drop_stale_outputs(house), (), True),
@@ -488,9 +488,11 @@ def test_what_the_site_has_run_need_not_run_again(course, house, monkeypatch):
         (lambda: (house / "requirements.txt").write_text("", encoding="utf-8"), (), False),
     ):
         prepare()
-        assert course.test(house, *arguments) == 0
-        assert ("notebooks/exercises" in calls[-1]) is once
-        assert ("logical" in calls[-1]) is not bool(arguments)
+        calls.clear()
+        assert course.test(house, *arguments) == (0 if arguments else 1), "mypy fails"
+        [words] = [words for words in calls if "pytest" in words]
+        assert ("notebooks/exercises" in words) is once
+        assert ("logical" in words) is not bool(arguments)
 
 
 def test_a_cell_that_complains_fails_as_in_the_site(tmp_path):
