@@ -63,16 +63,6 @@ def test_votes_are_those_of_the_networks_one_by_one():
     assert votes.dtype == np.int64
 
 
-def test_teachers_learn_their_shard():
-    x, y = records(90)
-    teachers = ensemble.train_teachers(x, y, teachers=3, generator=seeded(0), **{**TRAINING, "steps": 150})
-    own = [ensemble.accuracy(teachers.stack, x=x[s], y=y[s])[k] for k, s in enumerate(teachers.shards)]
-    assert min(own) > 0.9
-    test_x, test_y = records(300, seed=5)
-    majority = ensemble.vote_counts(teachers.stack, x=test_x).argmax(1)
-    assert (majority == test_y.numpy()).mean() > 0.85
-
-
 def test_a_student_sees_its_labelled_images_only():
     x, y = records(50)
     labels = np.where(np.arange(50) % 2 == 0, y.numpy(), -1)
