@@ -89,7 +89,7 @@ def pick(generator, low, high):
 
 # ---- every layer and model against the loop ----
 
-torch.manual_seed(0)
+torch.manual_seed(0)  # of the weights and examples in the tables below
 
 
 def random_linear(seed):
@@ -136,10 +136,8 @@ for size in ((), (5,), (4, 3)):
     LAYERS[f"GroupNorm {size}"] = uneven(nn.GroupNorm(3, 6)), torch.randn(8, 6, *size)
 for shape, n in (((7,), 7), ((5, 7), 7), ((2, 5, 7), 7), ((5, 7), (5, 7)), ((3, 5, 7), (5, 7))):
     LAYERS[f"LayerNorm {shape} {n}"] = nn.LayerNorm(n, bias=shape != (7,)), torch.randn(6, *shape)
-for groups in (
-    1,
-    2,
-):  # gradients larger than their images are not kept: norms from inner products, sums from a second pass
+# gradients larger than their images are not kept: norms from inner products, sums from a second pass
+for groups in (1, 2):
     LAYERS[f"wide 2 {groups}"] = nn.Conv2d(32, 64, 3, padding=1, groups=groups), torch.randn(21, 32, 4, 4)
     LAYERS[f"wide 1 {groups}"] = nn.Conv1d(32, 64, 3, padding="valid", groups=groups), torch.randn(5, 32, 6)
 LAYERS |= {
