@@ -141,7 +141,7 @@ def train(
     places: dict[Mechanism, list[int]] = {}
     for k, one in enumerate(mechanisms):
         places.setdefault(one, []).append(k)
-    weighed = [(one.each, rows) for one, rows in places.items() if one.each]  # one call for all models of a mechanism
+    weighed = [(one.each, torch.tensor(rows, device=flat.device)) for one, rows in places.items() if one.each]
     noise = [_noise_generator(generator, flat.device) for generator in generators]  # also where none is added
     noisy = bool(deviation.any())
     total = torch.empty_like(parameters)
@@ -152,7 +152,7 @@ def train(
         examples = StackedPerExample(stack, loss_fn, batch.x, batch.y)
         norms = examples.norms
         weights = torch.empty_like(norms)
-        for each, rows in weighed:
+        for each, rows in weighed:  # one call for all models of a mechanism
             weights[rows] = each.weigh(norms[rows])
         examples.sum(weights if batch.here is None else weights * batch.here, out=total)
         for row, size, generator in zip(total, deviation, noise, strict=True) if noisy else ():

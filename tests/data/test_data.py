@@ -48,17 +48,12 @@ LOADERS = {
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
     """An empty data folder, no system folder, a mirror whose port is closed, and no way out of the machine."""
-    connect, lookup = socket.socket.connect, socket.getaddrinfo
-
-    def local_connect(self, address):
-        assert address[0] in ("127.0.0.1", "::1"), f"a test reached for {address}"
-        return connect(self, address)
+    lookup = socket.getaddrinfo
 
     def local_lookup(host, *args, **kwargs):
         assert host in ("127.0.0.1", "::1"), f"a test asked for the address of {host}"
         return lookup(host, *args, **kwargs)
 
-    monkeypatch.setattr(socket.socket, "connect", local_connect)
     monkeypatch.setattr(socket, "getaddrinfo", local_lookup)
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)

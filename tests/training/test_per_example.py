@@ -578,8 +578,8 @@ def between(does):
     return before(nn.Linear(4, 4), Does(does))
 
 
-def two(run):
-    return Net(run, first=nn.Linear(4, 4), last=nn.Linear(4, 3))
+def two(run, first=None):
+    return Net(run, first=first or nn.Linear(4, 4), last=nn.Linear(4, 3))
 
 
 def reshaped(there, layer, back):
@@ -601,6 +601,7 @@ def centred(x):
 
 
 def overwritten(net, x):
+    """PyTorch refuses by itself where its own backward pass needs the input."""
     x = x.clone()
     out = net.first(x)
     with torch.no_grad():
@@ -628,7 +629,6 @@ NO_STATISTICS = nn.BatchNorm1d(4, track_running_stats=False)
 NO_DROPOUT = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)
 DROPOUT = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.5, batch_first=True)
 SHARED = two(lambda net, x: net.last(functional.linear(torch.tanh(net.first(x)), net.first.weight)))
-IN_PLACE = "in place, got layer 'first'|modified by an inplace operation"
 REFUSED = {
     "BatchNorm": (before(nn.BatchNorm1d(4)), ROWS, BY_BATCH),
     "BatchNorm, no parameters": (before(nn.BatchNorm1d(4, affine=False)), ROWS, BY_BATCH),
@@ -678,7 +678,7 @@ REFUSED = {
     ),
     "embedding that rescales": (embedded(max_norm=1.0), TOKENS, "'0' .Embedding. with max_norm"),
     "embedding by frequency": (embedded(scale_grad_by_freq=True), TOKENS, "'0' .Embedding. with scale_grad_by_freq"),
-    "an input changed in place": (two(overwritten), ROWS, IN_PLACE),
+    "an input changed in place": (two(overwritten, first=Own(4)), ROWS, "in place, got layer 'first'"),
     "nothing trained": (nn.Linear(4, 3).requires_grad_(False), ROWS, "requires_grad=True, got none"),
     "lazy": (nn.LazyLinear(3), ROWS, "'weight' without a shape"),
     "complex": (nn.Sequential(nn.Linear(4, 3, dtype=torch.complex64)), ROWS, "real parameters, got '0.weight'"),
@@ -693,10 +693,8 @@ def test_refused_by_name(name):
         model(x)  # the last layer gets its shape
     hooks = [(len(layer._forward_hooks), len(layer._forward_pre_hooks)) for layer in model.modules()]
     for _ in range(2):  # a refused model is refused again
-        with pytest.raises((ValueError, RuntimeError), match=message) as caught:
+        with pytest.raises(ValueError, match=message):
             PerExample(model, cross_entropy, x, torch.arange(BATCH) % 3)
-    if message is not IN_PLACE:  # there torch itself may be first
-        assert caught.type is ValueError
     assert hooks == [(len(layer._forward_hooks), len(layer._forward_pre_hooks)) for layer in model.modules()]
 
 
@@ -782,7 +780,7 @@ def test_the_comparison_runs_once_and_again_when_something_changes(monkeypatch):
 def test_models_are_not_kept_alive():
     def references():
         model = nn.Sequential(nn.Linear(3, 2))
-        PerExample(model, cross_entropy, X, Y)
+        PerExample(model, lambda outputs, y: model and cross_entropy(outputs, y), X, Y)  # the loss holds it
         whole = Own(3)
         PerExample(whole, weighted_output, X, Y)
         return weakref.ref(model), weakref.ref(whole)
