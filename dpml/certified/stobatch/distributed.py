@@ -18,11 +18,13 @@ two trainers that compare notes, or one on its own batch, read the images off (`
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from dpml import arguments
 from dpml.certified.stobatch import training
@@ -75,19 +77,19 @@ def distribute(
     seconds = arguments.real("seconds", seconds, 0.0, low_open=True)
     run = training.prepare(network, x, y, noise=noise, settings=settings, rng=rng)
     held = len(run.batches) // 2
-    schedule(0, len(run.batches), _copy(rng))  # refuses what it refuses on every process
+    schedule(0, len(run.batches), copy.deepcopy(rng))  # refuses what it refuses on every process, and draws nothing
     number, connection = place
     parameters = dict(network.named_parameters())
-    theta = torch.cat([p.detach().reshape(-1) for p in parameters.values()]).double()
-    question, reply = torch.zeros(len(theta) + held, dtype=torch.float64), torch.zeros(len(theta) + 1).double()
+    size = sum(p.numel() for p in parameters.values())
+    question, reply = torch.zeros(size + held, dtype=torch.float64), torch.zeros(size + 1, dtype=torch.float64)
 
     if isinstance(connection, messages.Line):
 
         def respond(step: int, numbers: Tensor) -> Tensor:
-            seed = int(numbers[len(theta) + number - 1])
+            seed = int(numbers[size + number - 1])
             if seed < 0:  # not picked
                 return reply
-            _set(parameters, numbers)
+            vector_to_parameters(numbers[:size].to(network.theta1), parameters.values())
             gradients, loss = training.step_gradients(run, (2 * number - 2, 2 * number - 1), seed=seed)
             return torch.cat([*(gradients[name].reshape(-1).double() for name in parameters), loss.double()[None]])
 
@@ -104,7 +106,7 @@ def distribute(
         picked = [one // 2 for one, _ in pairs]
         for trainer, seed in zip(picked, seeds, strict=True):
             numbers[trainer] = float(seed)
-        now = torch.cat([*(p.detach().reshape(-1).double() for p in parameters.values()), numbers])
+        now = torch.cat([parameters_to_vector(parameters.values()).detach().double(), numbers])
         answers = connection.ask(step + 1, now, like=reply, seconds=seconds)
         if not connection.lines:
             raise ConnectionError(f"no trainer is left in step {step + 1}")
@@ -113,20 +115,6 @@ def distribute(
     trained = training.descend(run, schedule=schedule, gradients=asked)
     connection.finish()
     return trained
-
-
-def _copy(rng: np.random.Generator) -> np.random.Generator:
-    """Another generator in the same state, so that what is tried draws nothing of the first."""
-    made = type(rng)(type(rng.bit_generator)())
-    made.bit_generator.state = rng.bit_generator.state
-    return made
-
-
-@torch.no_grad()
-def _set(parameters: dict[str, torch.nn.Parameter], numbers: Tensor) -> None:
-    sizes = [p.numel() for p in parameters.values()]
-    for parameter, piece in zip(parameters.values(), torch.split(numbers[: sum(sizes)], sizes), strict=True):
-        parameter.copy_(piece.view_as(parameter))
 
 
 def _gradients(parameters: dict[str, torch.nn.Parameter], numbers: Tensor) -> tuple[training.Gradients, Tensor]:
