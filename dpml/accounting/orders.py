@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     Moment = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-_PER_OCTAVE = 12
-_FIRST = np.arange(-15, 7)  # about the guess, which is more often too large
+_PER_OCTAVE = 24
+_FIRST = np.arange(-28, 13)  # about the guess, which is more often too large
 _LEAST, _LARGEST = -40 * _PER_OCTAVE, 58 * _PER_OCTAVE  # where order = 1 + lambda still tells lambda
-_AROUND = np.array([-0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1])  # new points around a vertex, in widths of the bracket
+_AROUND = np.array([-0.1, -0.03, 0.0, 0.03, 0.1])  # new points around a vertex, in widths of the bracket
 _INSIDE = np.linspace(0.0, 1.0, 11)  # and in the whole bracket
 _CLOSE = 1e-5  # where the search stops; near a smooth minimum it is then within 3e-6 of it
 _ROUNDING = 2.0**-40  # of each term: far more than its error, so that the sum is rounded up
@@ -52,12 +52,12 @@ def best(moment: Moment, steps: float, log_inverse_delta: float, *, guess: float
         slope, intercept = line(lam, moment(lam), log_inverse_delta)
         return np.maximum(0.0, steps * slope + intercept)
 
-    grid = min(max(round(_PER_OCTAVE * math.log2(guess)), _LEAST + 15), _LARGEST - 15) + _FIRST
+    grid = min(max(round(_PER_OCTAVE * math.log2(guess)), _LEAST + 28), _LARGEST - 28) + _FIRST
     lam = _from_grid(grid)
     values = evaluate(lam)
     i = int(values.argmin())
     while values[i] > 0.0 and i in {0, grid.size - 1} and _LEAST < grid[i] < _LARGEST:
-        more = grid[i] + np.arange(1, 4 * _PER_OCTAVE + 1) if i else grid[i] - np.arange(4 * _PER_OCTAVE, 0, -1)
+        more = grid[i] + np.arange(1, 2 * _PER_OCTAVE + 1) if i else grid[i] - np.arange(2 * _PER_OCTAVE, 0, -1)
         added = _from_grid(more)
         found = evaluate(added)
         order = 1 if i else -1
