@@ -137,8 +137,10 @@ def start(q: float, sigma: float, steps: int, delta: float) -> tuple[Step, float
 
 def without_rare(step: Step, steps: int, log_delta: float) -> Step:
     """The same step with a cut that loses some 1e-10 of delta, where that makes the line much better."""
+    if step.sign < 0.0:
+        return step
     lam, limit = orders.limits(step.q, step.sigma, float(steps), -log_delta)
-    if step.sign < 0.0 or lam <= min(2.0 * limit, 50.0 * step.sigma):
+    if lam <= min(2.0 * limit, 50.0 * step.sigma):
         return step
     share = 0.5e-10 * math.exp(log_delta) / steps
     tails = special.ndtri([share, min(0.5, share / step.q)])

@@ -50,6 +50,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from dpml.accounting.pld.contour import placement, transform
 from dpml.accounting.pld.contour.placement import Placement
@@ -143,7 +144,7 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float
     moved, frequencies = transform.characteristic(law, eta, count), eta * k
     if step.sign < 0.0:
         moved = moved.conj()
-    logs, each = log1p(moved), law.error(frequencies, np.minimum(k, 2.0 * math.sqrt(count + 1.0) + 3.0))
+    logs, each = special.log1p(moved), law.error(frequencies, np.minimum(k, 2.0 * math.sqrt(count + 1.0) + 3.0))
     log_size = logs.real + np.log1p(each * np.exp(-logs.real))
     s = lam + 1j * frequencies
     whole: NDArray[np.complex128] = s * (s + 1.0)
@@ -165,14 +166,6 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float
     of_angle = 4.0 * UNIT * top * total
     log_lost = np.log(np.maximum(steps * step.lost() * (1.0 + 1e-9), 1e-300))
     return Line(lam, log_total, slack, frequencies, coefficients, below, centre, error, of_angle, sides, log_lost)
-
-
-def log1p(x: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """log(1 + x), to a relative 16 units where x is small; a finite number at x = -1."""
-    near = 0.5 * np.log1p(np.maximum(2.0 * x.real + (x.real * x.real + x.imag * x.imag), -0.9))
-    far = np.log(np.maximum(np.abs(1.0 + x), 1e-300))
-    found: NDArray[np.complex128] = np.where(np.abs(x) < 0.5, near, far) + 1j * np.arctan2(x.imag, 1.0 + x.real)
-    return found
 
 
 def _alias(
