@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpml import numerics
-from dpml.accounting import moments, quadrature, subsampled_gaussian
+from dpml.accounting import moments, quadrature, rdp, subsampled_gaussian
 from tests.golden import golden
 
 GOLDEN = golden("accounting")
@@ -285,27 +285,26 @@ def test_golden_epsilon(row, max_lam):
 def test_the_label():
     found = moments.epsilon(q=0.01, sigma=4.0, steps=10000, delta=1e-5)
     assert found.epsilon == pytest.approx(1.25857474125, rel=1e-10)
-    assert (found.order, found.kind, found.adjacency, found.sampling, found.delta) == (
-        20.0,
-        "upper bound",
-        "add/remove",
-        "Poisson",
-        1e-5,
-    )
-
-
-def test_the_figure_at_400_epochs():
+    assert (found.order, found.kind, found.delta) == (20.0, "upper bound", 1e-5)
+    assert (found.adjacency, found.sampling) == ("add/remove", "Poisson")
     assert moments.epsilon(q=0.01, sigma=4.0, steps=40000, delta=1e-5).epsilon == pytest.approx(2.57587, abs=5e-6)
 
 
-def test_no_steps_no_sample_no_noise():
-    common = {"q": 0.01, "sigma": 1.0, "steps": 10, "delta": 1e-5}
-    assert moments.epsilon(**{**common, "steps": 0}).epsilon == 0.0
-    assert moments.epsilon(**{**common, "q": 0.0}).epsilon == 0.0
-    assert moments.epsilon(**{**common, "sigma": 0.0}).epsilon == math.inf
-    assert moments.epsilon(**{**common, "delta": 0.0}).epsilon == math.inf
-    assert moments.epsilon(**{**common, "steps": 0, "delta": 0.0, "sigma": 0.0}).epsilon == 0.0
-    assert moments.epsilon(**{**common, "sigma": 0.0, "steps": 0}).order is None
+@pytest.mark.parametrize("accountant", [moments.epsilon, rdp.epsilon])
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        ({"steps": 0}, 0.0),
+        ({"q": 0.0}, 0.0),
+        ({"sigma": 0.0}, math.inf),
+        ({"sigma": 0.0, "q": 1e-6}, 0.0),
+        ({"delta": 0.0}, math.inf),
+        ({"steps": 0, "delta": 0.0, "sigma": 0.0}, 0.0),
+    ],
+)
+def test_no_steps_no_sample_no_noise(accountant, change, value):
+    found = accountant(**{"q": 0.01, "sigma": 1.0, "steps": 10, "delta": 1e-5, **change})
+    assert (found.epsilon, found.order) == (value, None)
 
 
 @pytest.mark.parametrize(

@@ -40,20 +40,12 @@ def layout_for(
     laws = [(coarse_law(pair), count) for pair, count in parts]
     finite = None if delta is None else max(delta - infinite(parts), SMALLEST_DELTA)
     log_delta = None if finite is None else math.log(finite)
-    target = finite if finite is not None else 1e-5
-    share = 1e-7
-    best = plan_layout(laws, log_delta, epsilon, tolerance, target * share, slope)
-    for _ in range(3):
-        if finite is None:
-            target = max(math.exp(best.log_bound), SMALLEST_DELTA)
-        elif best.cost <= 2**18 and epsilon is None:
-            break
-        else:
-            wanted = min(1e-2, 0.2 * tolerance * max(best.window.lam, slope))
-            if wanted < 3.0 * share:
-                break
-            share = wanted
-        best = plan_layout(laws, log_delta, epsilon, tolerance, target * share, slope)
+    best = plan_layout(laws, log_delta, epsilon, tolerance, 1e-7 * (finite or 1e-5), slope)
+    if finite is None:
+        return plan_layout(laws, None, epsilon, tolerance, 1e-7 * max(math.exp(best.log_bound), SMALLEST_DELTA), slope)
+    share = min(1e-2, 0.2 * tolerance * max(best.window.lam, slope))
+    if share > 3e-7 and (best.cost > 2**18 or epsilon is not None):
+        best = plan_layout(laws, log_delta, epsilon, tolerance, finite * share, slope)
     return best
 
 
@@ -112,37 +104,18 @@ def _excess(value: Callable[[float], float], epsilon: float, delta: float) -> fl
     return math.log(reached) - math.log(delta) if reached > 0.0 else -700.0
 
 
-def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float, float | None]:
-    """A layout, its upper end, and the epsilon its tilt is made for (None: made for delta by the Chernoff bound).
-
-    Planned anew while the discretisation is felt, or wrap-around and rounding are: where the Chernoff bound is far from
-    the truth, the slope of log delta is steeper than the tilt, and the tilt made for epsilon may serve better.
-    """
-    layout, aim = layout_for(parts, delta, None, tolerance), None
-    best, end, least = layout, math.inf, math.inf
-    for last in (False, False, False, True):
+def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float, float]:
+    """A layout, its upper end, and the slope of -log delta there. Planned anew while the discretisation is felt."""
+    layout, end, slope = layout_for(parts, delta, None, tolerance), math.inf, 0.0
+    for _ in range(4):
         found = profile_of(parts, layout, discretise.worse)
         end = min(end, certified(found, delta, layout.guess, tolerance))
-        if end == 0.0:
-            return layout, end, aim
         slope = max(found.slope(end), layout.window.lam)
-        felt = found.noise(end, delta) / slope
-        if felt > 2.0 * least:  # the tilt before was better
-            aim = None
-        else:
-            best, least = layout, felt
-        allowed = tolerance * scale(end)
         off = layout.steps * layout.window.h**2 * (slope + 1.0) / 12.0
-        rare = layout.window.common > -math.inf and layout.cost > 2**18
-        if last or rare or (off <= allowed and felt <= 0.1 * allowed):
+        if end == 0.0 or layout.cost >= LARGEST or off + found.noise(end, delta) / slope <= tolerance * scale(end):
             break
-        if aim is None and felt > 0.1 * allowed and felt <= least:
-            aim = end
-        new = layout_for(parts, delta, aim, tolerance, slope)
-        if new.window.h > 0.7 * layout.window.h and new.window.lam == layout.window.lam:
-            break  # the lattice is as fine as it may be
-        layout = new
-    return best, end, aim
+        layout = layout_for(parts, delta, end, tolerance, slope)
+    return layout, end, slope
 
 
 def epsilon_upper(parts: Parts, delta: float, tolerance: float) -> float:
@@ -172,15 +145,15 @@ def epsilon_interval(parts: Parts, delta: float, tolerance: float) -> tuple[floa
     if infinite(parts) * (1.0 + 1e-12) >= delta:
         atoms = parts[0][0].atoms if len(parts) == parts[0][1] == 1 and parts[0][0].beyond == delta else ()
         return (atoms[-1] * (1.0 - 1e-11), atoms[-1]) if atoms else (0.0, math.inf)  # all finite losses are covered
-    layout, high, aim = _first(parts, delta, tolerance)
-    low, asked, slope = 0.0, tolerance, 0.0
+    layout, high, slope = _first(parts, delta, tolerance)
+    low, asked = 0.0, tolerance
     for _ in range(4):
         low = max(low, refuted(profile_of(parts, layout, discretise.better), delta, high, tolerance))
         width = (high - low) / (tolerance * scale(high))
         if width <= 1.0 or layout.cost >= LARGEST:
             break
         asked = asked / min(max(2.0 * width, 2.0), 64.0)
-        layout = layout_for(parts, delta, aim and high, asked, slope)
+        layout = layout_for(parts, delta, high, asked, slope)
         found = profile_of(parts, layout, discretise.worse)
         high, slope = min(high, certified(found, delta, high, tolerance)), found.slope(high)
     return min(low, high), high
