@@ -11,15 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from assignments.item import Argued, Graded, Sheet
-from assignments.items.drawing import code, number, statements
+from assignments.items import drawing
+from assignments.items.drawing import code, function, mechanism, number, statements
 from dpml.audit import samples
 
-IMPORTS = """\
-import numpy as np
-
-from dpml import mechanisms
-from dpml.audit import samples
-from dpml.classroom import checks"""
+IMPORTS = drawing.imports("from dpml import mechanisms", "from dpml.audit import samples")
 
 # How a quantity of values in [low, high] moves between neighbours: its name, who counts as a neighbour, its formula.
 MOVES = {
@@ -49,49 +45,29 @@ def noise_scale(rng: np.random.Generator) -> Graded:
             rng.choice([0.1, 0.25, 0.5, 1.0, 2.0, 3.0], size=5, replace=False), strict=True,
         )
     ]  # fmt: skip
-    others = {key: formula for key, (_, _, formula) in MOVES.items() if key != asked}
-    head = "def noise_scale(*, low, high, n, epsilon):"
-    mistakes = "\n".join(
-        f"        checks.Mistake(lambda *, low, high, n, epsilon: {formula} / epsilon, {f'this is for: {key}.'!r}),"
-        for key, formula in others.items()
-    )
-    return Graded(
-        name="noise-scale",
-        question=code(f"""
-            Noise for a {quantity}
-
+    at = "low=-1.0, high=2.0, n=10"
+    return function(
+        "noise_scale",
+        title=f"Noise for a {quantity}",
+        asked=f"""
             The {quantity} of $n$ values is released with Laplace noise. Each value lies in $[l, h]$ with $l < 0 < h$.
             Two datasets are neighbours under {neighbours}. The number $n$ is public.
 
             Write `noise_scale(*, low, high, n, epsilon)`: the smallest scale $b$ of Laplace noise (density proportional
             to $e^{{-|x|/b}}$) with which the release is $\\varepsilon$-DP. Not every argument has to play a part.
-        """),
-        stub=f'{head}\n    raise NotImplementedError("write your answer here")',
-        solution=f"{head}\n    return {moved} / epsilon",
-        visible=code("""
-            at = {"low": -1.0, "high": 2.0, "n": 10}
-            checks.properties(
-                noise_scale,
-                name="noise_scale",
-                cases=[
-                    ("is above 0", lambda f: f(**at, epsilon=1.0) > 0),
-                    (
-                        "half the epsilon needs twice the noise",
-                        lambda f: abs(f(**at, epsilon=0.5) / f(**at, epsilon=1.0) - 2) < 1e-9,
-                    ),
-                ],
-            )
-        """),
-        hidden="\n".join([
-            "checks.function(", "    noise_scale,", '    name="noise_scale",',
-            f"    reference=lambda *, low, high, n, epsilon: {moved} / epsilon,", f"    inputs={inputs!r},",
-            "    mistakes=[", mistakes,
-            '        checks.Mistake(lambda *, low, high, n, epsilon: 2 * high / epsilon, "l and h are not opposite."),',
-            "    ],", '    hint="By how much can one record move it, at most?",', ")",
-        ]),
-        points=2,
-        wrong={f"taken for {key}": f"{head}\n    return {formula} / epsilon" for key, formula in others.items()},
-    )  # fmt: skip
+        """,
+        takes="*, low, high, n, epsilon",
+        right="{moved} / epsilon",
+        parts={"moved": moved},
+        inputs=inputs,
+        cases={
+            "is above 0": f"f({at}, epsilon=1.0) > 0",
+            "half the epsilon needs twice the noise": f"abs(f({at}, epsilon=0.5) / f({at}, epsilon=1.0) - 2) < 1e-9",
+        },
+        mistakes={f"this is for: {key}.": {"moved": formula} for key, (_, _, formula) in MOVES.items() if key != asked}
+        | {"l and h are not opposite.": {"moved": "2 * high"}},
+        hint="By how much can one record move it, at most?",
+    )
 
 
 def release(rng: np.random.Generator) -> Graded:
@@ -102,64 +78,34 @@ def release(rng: np.random.Generator) -> Graded:
     values = [float(x) for x in rng.uniform(1.2 * low, 1.2 * high, size=6).round(1)]
     wild = [high + float(rng.integers(40, 90)), low - float(rng.integers(3, 20)), *values[:3]]
     epsilons = [float(x) for x in rng.choice([0.4, 0.7, 1.3, 2.0], size=2, replace=False)]
-    head = f"def private_{quantity}(values, *, epsilon, rng):"
-    law = f"laws.laplace(np.{quantity}(np.clip(values, {low}, {high})), noise * {scale} / epsilon)"
-    changed = f"[*{values!r}, {high}]" if "add" in asked else f"[{high}, *{values[1:]!r}]"
-    return Graded(
-        name="release",
-        question=code(f"""
-            A private {quantity} of values that nobody has checked
-
+    changed = [*values, high] if "add" in asked else [high, *values[1:]]
+    inside = f"np.clip(values, {low}, {high})"
+    return mechanism(
+        f"private_{quantity}",
+        title=f"A private {quantity} of values that nobody has checked",
+        asked=f"""
             Write `private_{quantity}(values, *, epsilon, rng)`: one $\\varepsilon$-DP release of the {quantity}. `values`
             is a NumPy array; its numbers are meant to lie in $[{low:g}, {high:g}]$, but may be anything. Clip each
             value to this interval, take the {quantity}, then add Laplace noise of the smallest sufficient scale. Two
             datasets are neighbours under {neighbours}. Do not round, leave `values` as it is, and draw all randomness
             from `rng`, a `numpy.random.Generator`.
-        """),
-        stub=f'{head}\n    raise NotImplementedError("write your answer here")',
-        solution=f"{head}\n    inside = np.clip(values, {low}, {high})\n"
-        f"    return np.{quantity}(inside) + rng.laplace(scale={scale} / epsilon)",
-        visible=code(f"""
-            checks.signature(
-                private_{quantity},
-                name="private_{quantity}",
-                called={{"values": np.array([1.0, 2.0, 3.0]), "epsilon": 1.0, "rng": np.random.default_rng(1)}},
-                returns=(),
-            )
-            print("✓ private_{quantity} returns one number")
-        """),
-        hidden=code(f"""
-            from dpml.classroom import laws
-
-            checks.law(
-                private_{quantity},
-                name="private_{quantity}",
-                law=lambda values, *, epsilon, noise=1.0: {law},
-                settings=[
-                    {{"values": np.array({values!r}), "epsilon": {epsilons[0]}}},
-                    {{"values": np.array({changed}), "epsilon": {epsilons[0]}}},
-                    {{"values": np.array({wild!r}), "epsilon": {epsilons[1]}}},
-                ],
-                neighbours=[(0, 1)],
-                wrong=[
-                    checks.Mistake(
-                        lambda values, *, epsilon, noise=1.0: {law.replace(f"np.clip(values, {low}, {high})", "values")},
-                        "the values are not clipped: one wild record moves the result as far as it likes.",
-                    ),
-                    checks.Mistake(
-                        lambda values, *, epsilon, noise=1.0: {law.replace(" / epsilon", " * epsilon")},
-                        "a smaller epsilon needs more noise, not less.",
-                    ),
-                ],
-            )
-        """),
-        points=3,
-        wrong={
-            "values not clipped": f"{head}\n    return np.{quantity}(values) + rng.laplace(scale={scale} / epsilon)",
-            "no noise": f"{head}\n    return np.{quantity}(np.clip(values, {low}, {high}))",
-            "half the noise": f"{head}\n    inside = np.clip(values, {low}, {high})\n"
-            f"    return np.{quantity}(inside) + rng.laplace(scale={scale} / (2 * epsilon))",
+        """,
+        takes="values, *, epsilon",
+        right=f"np.{quantity}({{inside}}) + rng.laplace(scale={scale}{{share}})",
+        law=f"laws.laplace(np.{quantity}({{inside}}), noise * {scale}{{share}})",
+        parts={"inside": inside, "share": " / epsilon"},
+        called={"values": np.array([1.0, 2.0, 3.0]), "epsilon": 1.0},
+        settings=[
+            {"values": np.array(values), "epsilon": epsilons[0]},
+            {"values": np.array(changed), "epsilon": epsilons[0]},
+            {"values": np.array(wild), "epsilon": epsilons[1]},
+        ],
+        neighbours=[(0, 1)],
+        mistakes={
+            "the values are not clipped: one wild record moves the result as far as it likes.": {"inside": "values"},
+            "a smaller epsilon needs more noise, not less.": {"share": " * epsilon"},
         },
+        unexplained={"no noise": f"np.{quantity}({inside})", "half the noise": {"share": " / (2 * epsilon)"}},
     )
 
 
@@ -245,55 +191,32 @@ def told_truth(rng: np.random.Generator) -> Graded:
         {"truth": round(float(truth), 3), "k": int(k)}
         for truth, k in zip(rng.uniform(0.05, 0.95, size=5), rng.integers(2, 30, size=5), strict=True)
     ]
-    head = "def promised(*, truth, k):"
-    return Graded(
-        name="told-truth",
-        question=code("""
-            What does this survey promise?
-
+    return function(
+        "promised",
+        title="What does this survey promise?",
+        asked="""
             Each person belongs to one of $k$ categories. With probability $t$ they name their own. Otherwise they name
             one of all $k$ categories, each equally likely, so that this answer too may be their own.
 
             Write `promised(*, truth, k)`, for a `truth` $t$ above 0 and below 1: the smallest $\\varepsilon$ for which
             the answer of one person is $\\varepsilon$-DP (two datasets are neighbours if this person's category differs).
-        """),
-        stub=f'{head}\n    raise NotImplementedError("write your answer here")',
-        solution=f"{head}\n    lie = (1 - truth) / k\n    return np.log((truth + lie) / lie)",
-        visible=code("""
-            checks.properties(
-                promised,
-                name="promised",
-                cases=[
-                    ("is above 0", lambda f: f(truth=0.5, k=4) > 0),
-                    ("more truth is less private", lambda f: f(truth=0.8, k=4) > f(truth=0.2, k=4)),
-                ],
-            )
-        """),
-        hidden=code(f"""
-            checks.function(
-                promised,
-                name="promised",
-                reference=lambda *, truth, k: np.log1p(k * truth / (1 - truth)),
-                inputs={inputs!r},
-                mistakes=[
-                    checks.Mistake(
-                        lambda *, truth, k: np.log(truth * k / (1 - truth)),
-                        "the own category is named with more than the probability t: a random answer may hit it.",
-                    ),
-                    checks.Mistake(lambda *, truth, k: np.log(truth / (1 - truth)), "k plays no part in it."),
-                    checks.Mistake(
-                        lambda *, truth, k: 1 + k * truth / (1 - truth), "this is e^ε; asked is ε itself."
-                    ),
-                ],
-                hint="Compare one answer under the category that it names and under another one.",
-            )
-        """),
-        points=3,
-        wrong={
-            "the own category only by truth": f"{head}\n    return np.log(truth * k / (1 - truth))",
-            "two categories": f"{head}\n    return abs(np.log(truth / (1 - truth)))",
-            "no logarithm": f"{head}\n    return 1 + k * truth / (1 - truth)",
+        """,
+        takes="*, truth, k",
+        right="np.log1p(k * truth / (1 - truth))",
+        inputs=inputs,
+        cases={
+            "is above 0": "f(truth=0.5, k=4) > 0",
+            "more truth is less private": "f(truth=0.8, k=4) > f(truth=0.2, k=4)",
         },
+        mistakes={
+            "the own category is named with more than the probability t: a random answer may hit it.": (
+                "np.log(truth * k / (1 - truth))"
+            ),
+            "k plays no part in it.": "np.log(truth / (1 - truth))",
+            "this is e^ε; asked is ε itself.": "1 + k * truth / (1 - truth)",
+        },
+        hint="Compare one answer under the category that it names and under another one.",
+        points=3,
     )
 
 
