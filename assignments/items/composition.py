@@ -121,21 +121,7 @@ def two_kinds_of_coins(rng: np.random.Generator) -> Graded:
         k, m = (int(x) for x in rng.integers(2, 7, size=2))
         total = round(float(rng.uniform(0.15, 0.7)) * (k * a + m * b), 2)
         inputs.append({"epsilon_a": a, "k": k, "epsilon_b": b, "m": m, "total_epsilon": total})
-    losses = """
-        def losses(epsilon, n):
-            truth = 1 / (1 + math.exp(-epsilon))
-            return [
-                ((2 * x - n) * epsilon, math.comb(n, x) * truth**x * (1 - truth) ** (n - x)) for x in range(n + 1)
-            ]
-
-        return {start}sum(
-            p * r * {excess}
-            for a, p in losses({a}, {k})
-            for b, r in losses({b}, {m})
-        )
-    """
-    plain = {"start": "", "a": "epsilon_a", "k": "k", "b": "epsilon_b", "m": "m"}
-    positive = "max(0.0, 1 - math.exp(total_epsilon - a - b))"
+    mean = "(k * epsilon_a + m * epsilon_b) / (k + m)"
     return function(
         "mixed_delta",
         title="Coins of two kinds",
@@ -144,7 +130,23 @@ def two_kinds_of_coins(rng: np.random.Generator) -> Graded:
 Write `mixed_delta(*, epsilon_a, k, epsilon_b, m, total_epsilon)`: the smallest $\delta$ for which $k$ coins with parameter
 `epsilon_a` and $m$ coins with parameter `epsilon_b` are together (`total_epsilon`, $\delta$)-DP, exactly.""",
         takes="*, epsilon_a, k, epsilon_b, m, total_epsilon",
-        right=losses.format(**plain, excess=positive),
+        right="""
+            def losses(epsilon, n):
+                truth = 1 / (1 + math.exp(-epsilon))
+                return [
+                    ({steps} * epsilon, math.comb(n, x) * truth**x * (1 - truth) ** (n - x)) for x in range(n + 1)
+                ]
+
+            return sum(
+                p * r * {excess}
+                for a, p in losses({a}, k)
+                for b, r in losses({b}, m)
+            )
+        """,
+        parts={
+            "steps": "(2 * x - n)", "excess": "max(0.0, 1 - math.exp(total_epsilon - a - b))", "a": "epsilon_a",
+            "b": "epsilon_b",
+        },
         inputs=inputs,
         cases={
             "is 0 for one coin at its own epsilon": "abs(f(epsilon_a=0.5, k=1, epsilon_b=1.0, m=0, total_epsilon=0.5)) < 1e-12",
@@ -152,19 +154,14 @@ Write `mixed_delta(*, epsilon_a, k, epsilon_b, m, total_epsilon)`: the smallest 
             "total_epsilon=2.0)) < 1e-12",
         },
         mistakes={
-            "outcomes with a loss below the total must count 0, not a negative number.": losses.format(
-                **plain, excess="(1 - math.exp(total_epsilon - a - b))"
-            ),
-            "this is the probability that the loss exceeds the total, an upper bound.": losses.format(
-                **plain, excess="(a + b > total_epsilon + 1e-9)"
-            ),
-            "all coins have the mean of the two parameters here; the loss is another.": losses.format(
-                **plain | {"a": "(k * epsilon_a + m * epsilon_b) / (k + m)", "b": "(k * epsilon_a + m * epsilon_b) / (k + m)"},
-                excess=positive,
-            ),
-            "a coin that points to D' has a loss of minus epsilon, not 0.": losses.replace("(2 * x - n)", "x").format(
-                **plain, excess=positive
-            ),
+            "outcomes with a loss below the total must count 0, not a negative number.": {
+                "excess": "(1 - math.exp(total_epsilon - a - b))"
+            },
+            "this is the probability that the loss exceeds the total, an upper bound.": {
+                "excess": "(a + b > total_epsilon + 1e-9)"
+            },
+            "all coins have the mean of the two parameters here; the loss is another.": {"a": mean, "b": mean},
+            "a coin that points to D' has a loss of minus epsilon, not 0.": {"steps": "x"},
         },
         hint="Each pair of counts of true answers has one loss and one probability.",
         points=3,
@@ -178,18 +175,6 @@ def silent_coins(rng: np.random.Generator) -> Graded:
         k = int(rng.integers(3, 9))
         total = round(float(rng.uniform(0.1, 0.5)) * k * epsilon, 2)
         inputs.append({"epsilon": epsilon, "k": k, "answered": answered, "total_epsilon": total})
-    sums = """
-        truth = 1 / (1 + math.exp(-epsilon))
-        result = 0.0
-        for n in range(k + 1):
-            asked = math.comb(k, n) * answered**n * (1 - answered) ** (k - n)
-            for x in range(n + 1):
-                chance = math.comb(n, x) * truth**x * (1 - truth) ** (n - x)
-                loss = (2 * x - {n}) * epsilon
-                result += asked * chance * {excess}
-        return result
-    """
-    positive = "max(0.0, 1 - math.exp(total_epsilon - loss))"
     return function(
         "silent_delta",
         title="Coins that may be silent",
@@ -199,21 +184,32 @@ def silent_coins(rng: np.random.Generator) -> Graded:
 Write `silent_delta(*, epsilon, k, answered, total_epsilon)`: the smallest $\delta$ for which what $k$ such coins say is
 together (`total_epsilon`, $\delta$)-DP, exactly.""",
         takes="*, epsilon, k, answered, total_epsilon",
-        right=sums.format(n="n", excess=positive),
+        right="""
+            truth = 1 / (1 + math.exp(-epsilon))
+            result = 0.0
+            for n in range(k + 1):
+                asked = math.comb(k, n) * {answered}**n * (1 - {answered}) ** (k - n)
+                for x in range(n + 1):
+                    chance = math.comb(n, x) * truth**x * (1 - truth) ** (n - x)
+                    loss = (2 * x - {n}) * epsilon
+                    result += asked * chance * {excess}
+            return result
+        """,
+        parts={"answered": "answered", "n": "n", "excess": "max(0.0, 1 - math.exp(total_epsilon - loss))"},
         inputs=inputs,
         cases={
             "is 0 for one coin at its own epsilon": "abs(f(epsilon=0.5, k=1, answered=0.4, total_epsilon=0.5)) < 1e-12",
             "is 0 if no coin answers": "abs(f(epsilon=0.5, k=3, answered=0.0, total_epsilon=0.2)) < 1e-12",
         },
         mistakes={
-            "outcomes with a loss below the total must count 0, not a negative number.": sums.format(
-                n="n", excess="(1 - math.exp(total_epsilon - loss))"
-            ),
-            "this is the probability that the loss exceeds the total, an upper bound.": sums.format(
-                n="n", excess="(loss > total_epsilon + 1e-9)"
-            ),
-            "a silent coin counts as a lie here, but its loss is 0.": sums.format(n="k", excess=positive),
-            "this is for coins that all answer.": sums.format(n="n", excess=positive).replace("answered", "1.0"),
+            "outcomes with a loss below the total must count 0, not a negative number.": {
+                "excess": "(1 - math.exp(total_epsilon - loss))"
+            },
+            "this is the probability that the loss exceeds the total, an upper bound.": {
+                "excess": "(loss > total_epsilon + 1e-9)"
+            },
+            "a silent coin counts as a lie here, but its loss is 0.": {"n": "k"},
+            "this is for coins that all answer.": {"answered": "1.0"},
         },
         hint="Sum over how many coins answer, and how many of these tell the truth.",
         points=3,

@@ -422,8 +422,6 @@ def accumulated(rng: np.random.Generator) -> Graded:
     batch = pieces * piece
     n, epochs, sigma = batch * (n // batch), int(rng.integers(5, 30)), float(rng.choice([0.9, 1.1, 1.4]))
     delta = 1e-5
-    call = "rdp.epsilon(q={q}, sigma={sigma}, steps={steps}, delta=1e-5).epsilon"
-    right = call.format(q=f"{batch} / {n}", sigma=sigma, steps=epochs * n // batch)
     return number(
         "total_epsilon",
         title="Accumulated gradients",
@@ -437,18 +435,16 @@ def accumulated(rng: np.random.Generator) -> Graded:
             Set `total_epsilon`, to at least four digits, to what `rdp.epsilon(q=..., sigma=..., steps=..., delta=...).epsilon` says
             of this training, for add/remove and $\delta = {tex(delta)}$.
         """,
-        right=right,
+        right="rdp.epsilon(q={q}, sigma={sigma}, steps={steps}, delta=1e-5).epsilon",
+        parts={"q": f"{batch} / {n}", "sigma": sigma, "steps": epochs * n // batch},
         mistakes={
-            "a piece is no step: the noise comes once for each batch.": call.format(
-                q=f"{piece} / {n}", sigma=sigma, steps=pieces * epochs * n // batch
-            ),
-            "an epoch has many steps.": call.format(q=f"{batch} / {n}", sigma=sigma, steps=epochs),
-            "the examples of a whole batch are sampled, not those of a piece.": call.format(
-                q=f"{piece} / {n}", sigma=sigma, steps=epochs * n // batch
-            ),
-            "noise is drawn once for the batch, not once for each piece.": call.format(
-                q=f"{batch} / {n}", sigma=f"{sigma} * math.sqrt({pieces})", steps=epochs * n // batch
-            ),
+            "a piece is no step: the noise comes once for each batch.": {
+                "q": f"{piece} / {n}",
+                "steps": pieces * epochs * n // batch,
+            },
+            "an epoch has many steps.": {"steps": epochs},
+            "the examples of a whole batch are sampled, not those of a piece.": {"q": f"{piece} / {n}"},
+            "noise is drawn once for the batch, not once for each piece.": {"sigma": f"{sigma} * math.sqrt({pieces})"},
         },
         rel=1e-3,
     )

@@ -332,12 +332,6 @@ def settles(rng: np.random.Generator) -> Graded:
             rng.choice([1e-4, 1e-6, 1e-8], size=6), strict=True,
         )
     ]  # fmt: skip
-    shape = """
-        share = {share}
-        extra = scale * math.log(1 / (2 * (1 - share))) if share > 0.5 else scale * math.log(2 * share)
-        return share, {count}scale * math.log(1 / ({factor} * delta0)) + extra
-    """
-    usual = {"share": "up / (up + down)", "count": "count + ", "factor": "2"}
     return function(
         "settles",
         title="Where F settles",
@@ -350,23 +344,22 @@ def settles(rng: np.random.Generator) -> Graded:
             Write `settles(*, count, up, down, scale, delta0)`: the pair of the share of tests that pass there, and of that $F$.
         """,
         takes="*, count, up, down, scale, delta0",
-        right=shape.format(**usual),
+        right="""
+            share = {share}
+            extra = scale * math.log(1 / (2 * (1 - share))) if share > 0.5 else scale * math.log(2 * share)
+            return share, {count}scale * math.log(1 / ({factor} * delta0)) + extra
+        """,
+        parts={"share": "up / (up + down)", "count": "count + ", "factor": "2"},
         inputs=inputs,
         cases={
             "is a pair": "len(f(count=90, up=3, down=2, scale=1.0, delta0=1e-8)) == 2",
             "has a share from 0 to 1": "0 <= f(count=90, up=3, down=2, scale=1.0, delta0=1e-8)[0] <= 1",
         },
         mistakes={
-            "half of the tests pass only if F moves up and down by the same amount.": shape.format(
-                **usual | {"share": "0.5"}
-            ),
-            "if failures move F more, it settles higher, and more tests pass.": shape.format(
-                **usual | {"share": "down / (up + down)"}
-            ),
-            "this is the margin; F is larger by the number of long gradients.": shape.format(**usual | {"count": ""}),
-            "a margin of 0 passes with delta0, half of the probability of a noise of this size.": shape.format(
-                **usual | {"factor": "1"}
-            ),
+            "half of the tests pass only if F moves up and down by the same amount.": {"share": "0.5"},
+            "if failures move F more, it settles higher, and more tests pass.": {"share": "down / (up + down)"},
+            "this is the margin; F is larger by the number of long gradients.": {"count": ""},
+            "a margin of 0 passes with delta0, half of the probability of a noise of this size.": {"factor": "1"},
             "at the threshold itself half of the tests pass.": "(up / (up + down), count + scale * math.log(1 / (2 * delta0)))",
         },
         hint="share times down = (1 - share) times up. Which margin passes with this probability?",

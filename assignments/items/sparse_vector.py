@@ -56,18 +56,12 @@ def above(rng: np.random.Generator) -> Graded:
     else:
         takes = "*, value, threshold, threshold_scale, query_scale"
         tail = """(
-            query_scale**2 * math.exp(-x / query_scale) - threshold_scale**2 * math.exp(-x / threshold_scale)
-        ) / (2 * (query_scale**2 - threshold_scale**2))"""
+                query_scale**2 * math.exp(-x / query_scale) - threshold_scale**2 * math.exp(-x / threshold_scale)
+            ) / (2 * (query_scale**2 - threshold_scale**2))"""
         told = (r"The difference of two Laplace noises of scales $a \ne b$ exceeds $x \ge 0$ with probability "
                 r"$(a^2 e^{-x/a} - b^2 e^{-x/b})/(2(a^2 - b^2))$.")  # fmt: skip
         noise = "of the scales `threshold_scale` and `query_scale`, which are different,"
         single, example = "math.exp(-x / query_scale) / 2", "threshold_scale=1.0, query_scale=2.0"
-    text = """
-        x = abs(threshold - value)
-        tail = {tail}
-        return tail if value {sign} threshold else 1 - tail
-    """
-    one = text.format(tail=tail, sign="<=")
     return function(
         "chance_above",
         title="One comparison with other noise",
@@ -78,18 +72,19 @@ def above(rng: np.random.Generator) -> Graded:
             Write `chance_above({takes})`: the exact probability of "above".
         """,
         takes=takes,
-        right=one,
+        right="""
+            x = abs(threshold - value)
+            tail = {tail}
+            return tail if value {sign} threshold else 1 - tail
+        """,
+        parts={"tail": tail, "sign": "<="},
         inputs=inputs,
         cases={"is one half where both are equal": f"abs(f(value=3.0, threshold=3.0, {example}) - 0.5) < 1e-9"},
         mistakes={
-            "value and threshold have changed places: a larger value is above more often.": text.format(
-                tail=tail, sign=">"
-            ),
+            "value and threshold have changed places: a larger value is above more often.": {"sign": ">"},
             "the formula of the tail is for one side; beyond the threshold take 1 less the tail.": f"x = abs(threshold - value)\n"
             f"return {' '.join(tail.split())}",
-            "only the noise of the query is counted; the threshold has noise as well.": text.format(
-                tail=single, sign="<="
-            ),
+            "only the noise of the query is counted; the threshold has noise as well.": {"tail": single},
         },
         hint="Only the difference of the two noises matters. On which side of the threshold is the value?",
     )
@@ -299,7 +294,6 @@ def broken(rng: np.random.Generator) -> Graded:
 def margin(rng: np.random.Generator) -> Graded:
     monotone = bool(rng.random() < 0.5)
     two = "2" if monotone else "4"
-    text = "2 / epsilon * math.log({threshold} / beta) + {two} / epsilon * math.log({queries} / beta)"
     inputs = [
         {"queries": int(m), "epsilon": float(e), "beta": float(b)}
         for m, e, b in zip(
@@ -323,18 +317,17 @@ def margin(rng: np.random.Generator) -> Graded:
             probability $e^{{-x/b}}/2$.
         """,
         takes="*, queries, epsilon, beta",
-        right=text.format(threshold="1", two=two, queries="queries"),
+        right=f"2 / epsilon * math.log({{threshold}} / beta) + {two} / epsilon * math.log({{queries}} / beta)",
+        parts={"threshold": "1", "queries": "queries"},
         inputs=inputs,
         cases={"grows with the number of queries": "f(queries=20, epsilon=1.0, beta=0.1) > f(queries=10, epsilon=1.0, beta=0.1)"},
         mistakes={
-            "only one side of each noise does harm: the tail has a factor of one half.": text.format(
-                threshold="2", two=two, queries="2 * queries"
-            ),
-            "any of the queries may come out above, not one alone.": text.format(threshold="1", two=two, queries="1"),
+            "only one side of each noise does harm: the tail has a factor of one half.": {
+                "threshold": "2", "queries": "2 * queries",
+            },
+            "any of the queries may come out above, not one alone.": {"queries": "1"},
             "the threshold has noise as well.": f"{two} / epsilon * math.log(queries / beta)",
-            "the noise of the threshold is drawn once: no union bound for it.": text.format(
-                threshold="queries", two=two, queries="queries"
-            ),
+            "the noise of the threshold is drawn once: no union bound for it.": {"threshold": "queries"},
         },
         hint="Solve each of the two tails for its t.",
     )  # fmt: skip

@@ -50,15 +50,6 @@ def votes_added(rng: np.random.Generator) -> Graded:
         counts[rng.integers(classes)] += int(rng.integers(3, 9))
         inputs.append({"counts": counts})
     inputs += [{"counts": np.array(c)} for c in ([4, 4], [4, 5], [5, 4], [3, 7, 6], [2, 0, 9])]
-    body = """
-        winner = int(np.argmax(counts))
-        changes = []
-        for label, votes in enumerate(counts):
-            if label != winner:
-                changes.append(int(counts[winner] - votes){tie})
-        return min(changes){less}
-    """
-    right = body.format(tie=" + (label > winner)", less=" - 1")
     moved = """
         winner = int(np.argmax(counts))
         changes = []
@@ -80,19 +71,25 @@ def votes_added(rng: np.random.Generator) -> Graded:
             0 or more.
         """,
         takes="counts",
-        right=right,
+        right="""
+            winner = int(np.argmax(counts))
+            changes = []
+            for label, votes in enumerate(counts):
+                if label != winner:
+                    changes.append(int(counts[winner] - votes){tie})
+            return min(changes){less}
+        """,
+        parts={"tie": " + (label > winner)", "less": " - 1"},
         inputs=inputs,
         cases={
             "is a whole number, 0 or more": "f(np.array([5, 2])) >= 0 and int(f(np.array([5, 2]))) == f(np.array([5, 2]))",
             "is 0 where one vote more makes another label win": "f(np.array([2, 2])) == 0",
         },
         mistakes={
-            "this is the number of changes that turn the winner; one less is safe.": body.format(
-                tie=" + (label > winner)", less=""
-            ),
+            "this is the number of changes that turn the winner; one less is safe.": {"less": ""},
             "this is for votes that move from a label to another; here a vote comes or goes.": moved,
-            "the tie is decided by the label: a lower one wins it, a higher one does not.": body.format(tie=" + 1", less=" - 1"),
-            "every tie counts for the rival here; the lowest label wins ties.": body.format(tie="", less=" - 1"),
+            "the tie is decided by the label: a lower one wins it, a higher one does not.": {"tie": " + 1"},
+            "every tie counts for the rival here; the lowest label wins ties.": {"tie": ""},
         },
         hint="For each rival: how many changes until it wins? Mind who wins a tie.",
         rel=1e-9,
@@ -253,16 +250,7 @@ def expected(rng: np.random.Generator) -> Graded:
     ]  # fmt: skip
     inputs.append({"distances": np.array([0, 5, 20, 80]), "epsilon": 0.5, "delta": 1e-3})
     name = "expected_answers" if answers else "expected_failures"
-    sums = """
-        result = 0.0
-        for d in distances:
-            x = epsilon * d - math.log(1 / delta)
-            answered = {answered}
-            result += {part}
-        return result
-    """
-    exact, part = "math.exp(x) / 2 if x <= 0 else 1 - math.exp(-x) / 2", "answered" if answers else "1 - answered"
-    other = "1 - answered" if answers else "answered"
+    part, other = ("answered", "1 - answered") if answers else ("1 - answered", "answered")
     single = f"f(np.array([0]), epsilon=1.0, delta=0.1) - {0.05 if answers else 0.95}"
     return function(
         name,
@@ -275,16 +263,24 @@ def expected(rng: np.random.Generator) -> Graded:
             is a NumPy array of the distances of the questions.
         """,
         takes="distances, *, epsilon, delta",
-        right=sums.format(answered=exact, part=part),
+        right="""
+            result = 0.0
+            for d in distances:
+                x = epsilon * d - math.log(1 / delta)
+                answered = {answered}
+                result += {part}
+            return result
+        """,
+        parts={"answered": "math.exp(x) / 2 if x <= 0 else 1 - math.exp(-x) / 2", "part": part},
         inputs=inputs,
         cases={
             "is delta/2 at distance 0" if answers else "is 1 - delta/2 at distance 0": f"abs({single}) < 1e-12",
         },
         mistakes={
-            "this counts without the noise; near the threshold both happen.": sums.format(answered="float(x > 0)", part=part),
-            "beyond the threshold the tail is on the other side.": sums.format(answered="min(1.0, math.exp(x) / 2)", part=part),
-            "the Laplace density is symmetric: each tail has one half.": sums.format(answered="min(1.0, math.exp(x))", part=part),
-            "answers and failures have changed places.": sums.format(answered=exact, part=other),
+            "this counts without the noise; near the threshold both happen.": {"answered": "float(x > 0)"},
+            "beyond the threshold the tail is on the other side.": {"answered": "min(1.0, math.exp(x) / 2)"},
+            "the Laplace density is symmetric: each tail has one half.": {"answered": "min(1.0, math.exp(x))"},
+            "answers and failures have changed places.": {"part": other},
         },
         hint="Laplace noise of scale b exceeds t > 0 with probability e^(-t/b)/2, and -t with 1 less that.",
     )  # fmt: skip
