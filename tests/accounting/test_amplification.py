@@ -328,8 +328,8 @@ def tight(epsilon, q):
 )
 def test_the_formulas_by_mpmath_as_far_as_floats_reach(function, formula):
     rng = np.random.default_rng(9)
-    pairs = [(float(10.0 ** rng.uniform(-12, 3.1)), float(10.0 ** rng.uniform(-290, 0))) for _ in range(150)]
-    pairs += [(float(10.0 ** rng.uniform(-12, 3.1)), float(rng.random())) for _ in range(150)]
+    pairs = [(float(10.0 ** rng.uniform(-12, 3.1)), float(10.0 ** rng.uniform(-290, 0))) for _ in range(60)]
+    pairs += [(float(10.0 ** rng.uniform(-12, 3.1)), float(rng.random())) for _ in range(60)]
     pairs += itertools.product((0.0, 1e-300, 700.0, 1418.0, 1418.5, 1450.0), (0.0, 5e-324, 1e-320, 1e-310, 0.5, 1.0))
     with mp.workdps(700):
         for epsilon, q in pairs:

@@ -83,7 +83,10 @@ def test_every_label_has_words():
 
 @pytest.mark.parametrize(
     ("kind", "changed"),
-    [(Guarantee, {name: bad}) for name, bad in (("delta", 1.1), ("order", 1.0), ("order", 0.5), ("order", True))]
+    [
+        (Guarantee, {name: bad})
+        for name, bad in (("epsilon", -1e-9), ("delta", 1.1), ("order", 1.0), ("order", 0.5), ("order", True))
+    ]
     + [
         (Guarantee, {label: bad})
         for label in ("kind", "adjacency", "sampling", "public")
