@@ -52,7 +52,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, gammaln
+from scipy.special import betainc, gammaln, xlog1py, xlogy
 
 from dpml import arguments
 from dpml.pate._counts import cast_votes
@@ -300,10 +300,8 @@ def m_samp(
 
 def _binomial(k: NDArray[np.int64], n: int, p: float) -> NDArray[np.float64]:
     """The probabilities of k successes among n."""
-    if p in (0.0, 1.0):
-        return np.where(k == n * p, 1.0, 0.0)
     ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    return np.asarray(np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p)), dtype=np.float64)
+    return np.asarray(np.exp(ways + xlogy(k, p) + xlog1py(n - k, -p)), dtype=np.float64)
 
 
 def _plan(epsilon: float, delta: float, n: int, share: Callable[[float], float]) -> SamplingPlan:

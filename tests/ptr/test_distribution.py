@@ -101,7 +101,7 @@ def test_golden_single_epsilon():
 @pytest.mark.parametrize("row", GOLDEN["profile_single"], ids=lambda r: str(r["eps"]))
 def test_golden_profiles(row):
     cases = single_release.delta_cases(**ONE, epsilon=row["eps"])
-    assert list(cases) == pytest.approx([row["case1"], row["case2"]], rel=1e-11)
+    assert list(cases) == pytest.approx([row["case1"], row["case2"]], rel=1e-11, abs=0.0)
     assert single_release.single_delta(**ONE, epsilon=row["eps"]) == max(cases)
 
 
@@ -129,7 +129,7 @@ def test_the_profile_of_case_2_is_an_average_of_gaussian_profiles(sigma, scale, 
         wanted = ends * (1 + mp.quad(lambda x: gaussian(e - x) * mp.exp((x - a) / 2) / ends / 4, cuts))
     setting = {"sigma": sigma, "tau": 0.5, "scale": scale, "delta0": 1e-8}
     found = float(single_release.delta_cases(**setting, epsilon=epsilon).case_2)
-    assert found == pytest.approx(float(wanted), rel=1e-10)
+    assert found == pytest.approx(float(wanted), rel=1e-10, abs=0.0)
 
 
 def test_epsilon_and_delta_of_one_release_are_inverse():
@@ -140,7 +140,7 @@ def test_epsilon_and_delta_of_one_release_are_inverse():
         delta = 10.0 ** rng.uniform(-8.0, -1.0)
         epsilon = single_release.single_epsilon(**setting, delta=delta).epsilon
         if epsilon > 0.0:
-            assert single_release.single_delta(**setting, epsilon=epsilon) == pytest.approx(delta, rel=1e-9)
+            assert single_release.single_delta(**setting, epsilon=epsilon) == pytest.approx(delta, rel=1e-9, abs=0.0)
     assert single_release.single_epsilon(**ONE, delta=0.0).epsilon == math.inf
     assert single_release.single_epsilon(**ONE, delta=0.6).epsilon == 0.0
 

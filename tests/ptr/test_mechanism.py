@@ -22,8 +22,8 @@ def test_pass_probability_is_a_laplace_tail(margin, scale, delta0):
     limit = threshold(scale=scale, delta0=delta0)
     with np.errstate(under="ignore"):
         expected = 1.0 if margin == math.inf else float(stats.laplace(loc=margin, scale=scale).sf(limit))
-    assert pass_probability(margin, scale=scale, delta0=delta0) == pytest.approx(expected, rel=1e-12)
-    assert pass_probability(0, scale=5e-324, delta0=delta0) == pytest.approx(delta0, rel=1e-12)
+    assert pass_probability(margin, scale=scale, delta0=delta0) == pytest.approx(expected, rel=1e-12, abs=0.0)
+    assert pass_probability(0, scale=5e-324, delta0=delta0) == pytest.approx(delta0, rel=1e-12, abs=0.0)
 
 
 def test_the_test_passes_as_often_as_computed():
