@@ -228,7 +228,7 @@ BAD = {
     "loss_fn": [F.cross_entropy],
     "x": [X.float(), X[:, :5], X.numpy(), torch.full_like(X, math.nan)],
     "y": [Y[:9], Y.tolist(), Y.expand(3, 10)],
-    "x and y": [{"loss_fn": None}, {"loss_fn": lambda outputs: outputs}, {"y": Y + 3}, {"y": Y - 3}],
+    "x and y": [{"loss_fn": None}, {"loss_fn": lambda outputs: outputs}, {"y": Y + 3}, {"y": torch.stack([Y, Y - 3])}],
     "sampling": [
         torch.utils.data.DataLoader(list(range(10)), shuffle=True),
         0.5,
