@@ -282,10 +282,10 @@ def test_the_script_makes_the_same_bytes_again():
 
 def test_download_then_cache(monkeypatch, cache, small):
     images, contents, mirror = small
-    with serving(mirror) as (address, log):
-        monkeypatch.setenv("DPML_DATA_URL", address + "/")
+    with serving(mirror.parent) as (address, log):
+        monkeypatch.setenv("DPML_DATA_URL", f"{address}/mirror/")
         assert equal(data.fashion_mnist(), images)
-        assert log == [f"/fashion-mnist/{name}" for name in NAMES]
+        assert log == [f"/mirror/fashion-mnist/{name}" for name in NAMES]
         assert listing(cache) == sorted(f"fashion-mnist/{name}" for name in NAMES)
         assert equal(data.fashion_mnist(), images)
         assert len(log) == 4, "the second call asks the data folder, not the server"

@@ -143,7 +143,7 @@ IDS = torch.arange(3)
 NOT_KEPT = {
     "norms must be a floating tensor with one dimension": [[1.0] * 3, torch.ones(3, 1), IDS],
     "trim must be an integer >= 0": [-1, 1.0, torch.tensor(1.0)],
-    r"ids must be an integer tensor of shape \(3,\)": [IDS[:2], IDS.float(), IDS[:, None], None],
+    r"ids must be an integer tensor of shape \(3,\)": [IDS[:2], IDS.float(), IDS[:, None], IDS.to("meta"), None],
 }
 
 
@@ -208,6 +208,7 @@ def test_one_rule_for_trim_settles_and_the_other_runs_away():
         rates.append(np.mean(passed[100:]))
     assert all(50 <= end <= 66 for end in ends[:2]) and all(0.4 < rate < 0.6 for rate in rates[:2])
     assert ends[2:] == [0, 100] and rates[2:] == [0.0, 1.0]
+    assert [next_trim(trim, passed=trim < 50, change=8, most=100) for trim in (3, 97)] == [0, 100]
 
 
 def test_on_a_device_nothing_waits():
