@@ -151,12 +151,8 @@ def test_an_attack_that_writes_into_what_it_sees_changes_nothing():
         honest.zero_()
         return lie
 
-    ends = []
-    for attack in (attacks.little, writing):
-        model = network()
-        run(model, attack=attack, momentum=0.9)
-        ends.append(flat(model))
-    assert torch.equal(*ends)
+    models = [run(network(), attack=attack, momentum=0.9).model for attack in (attacks.little, writing)]
+    assert torch.equal(*map(flat, models))
 
 
 def test_infinity_stops_the_average_and_not_the_median():

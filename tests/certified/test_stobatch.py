@@ -158,6 +158,16 @@ def test_the_local_guarantee_does_not_depend_on_the_steps(steps):
     assert "2.15883" in run.says
 
 
+def test_the_printed_noise_has_its_scales():
+    """20,000 Laplace numbers of each: mean absolute values within 5 standard errors (false alarm below 2e-6)."""
+    sizes = Sizes(dimension=20_000, beta=20_000, hidden=200, classes=100, m=5)
+    found = PRINTED.release(np.zeros((2, 20_000)), np.zeros(2, int), sizes=sizes, rng=np.random.default_rng(0))
+    b, on_labels = PRINTED.scale(sizes), budget.label_scale(hidden=200, m=5, epsilon_2=0.1)
+    for noise, scale in ((found.shift, b), (found.latent, 2 * b), (found.coefficients, on_labels)):
+        assert np.abs(noise).mean() == pytest.approx(scale, rel=5 / math.sqrt(20_000))
+    assert np.array_equal(found.x, [found.shift] * 2)
+
+
 def test_fresh_noise_has_the_scale_of_its_epsilon():
     """44,800 Laplace numbers: mean absolute value within 5 standard errors (false alarm below 6e-7)."""
     local = Local(epsilon_x=20.0, epsilon_2=1.0)

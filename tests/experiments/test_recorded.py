@@ -220,22 +220,12 @@ def test_the_tuned_rate_of_robust_sgd_is_the_best_of_those_tried():
     assert {len(accuracies) for accuracies in found.values()} == {4}
 
 
-def test_what_the_page_and_the_chapter_say_of_robust_sgd():
-    """Differences of means over five seeds, in points."""
+def test_how_often_the_test_of_robust_sgd_passes():
+    """What the accuracies are is in the test of the chapter."""
     summaries = {(one.method, one.corruption, one.ratio): one for one in ptr_tables.summaries(TABLES["cpu"]["rows"])}
-
-    def points(method, kind="none", ratio=0.0):
-        return 100 * summaries[method, kind, ratio].mean
-
     for at in ptr_tables.THREE:
-        ptr = points("TSGD+PTR", *at)
-        assert 1.0 < points("DP-SGD, matched", *at) - ptr < 4.0
-        assert ptr - points("TSGD+Gaussian, paper", *at) >= 5.0
         assert 0.3 < summaries["TSGD+PTR", *at].passed < 0.5
-        assert summaries["TSGD+PTR, appendix", *at].passed == 0.0
         assert summaries["TSGD+PTR, appendix", *at].label.endswith("DP-SGD plus the cost of the test")
-    assert summaries["TSGD+PTR, wide", "none", 0.0].passed > 0.5
-    assert points("TSGD+PTR") - points("TSGD+Gaussian, matched") > 2.0
 
 
 def test_a_test_that_never_passes_is_called_what_it_is():

@@ -40,13 +40,9 @@ GROWING = {  # with the presets that want a GPU
     "stobatch": (stobatch, "full"),
 }
 RUNS = {name: functools.partial(module.run, "tiny", device="cpu") for name, (module, _) in GROWING.items()}
-RUNS |= {
-    "dpsgd_fashion": functools.partial(dpsgd_fashion.run, "tiny"),
-    "dpsgd_or_pate": functools.partial(dpsgd_or_pate.run, "tiny"),
-    "gpu": functools.partial(gpu.measure, "tiny", limit=math.inf),
-    "m_samp": functools.partial(m_samp.run, "tiny"),
-    "pate_fashion": functools.partial(pate_fashion.run, "tiny"),
-}
+OTHERS = (dpsgd_fashion, dpsgd_or_pate, m_samp, pate_fashion)
+RUNS |= {module.__name__.rpartition(".")[2]: functools.partial(module.run, "tiny") for module in OTHERS}
+RUNS["gpu"] = functools.partial(gpu.measure, "tiny", limit=math.inf)
 AT_ONCE = {"pate_fashion": 6, "dpsgd_or_pate": 2}
 """How many rows an experiment does together, where it is not one."""
 TIMES = {"seconds", "cpu_seconds", "cpu_seconds_of_the_block", "milliseconds"}
