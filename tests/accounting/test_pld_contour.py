@@ -11,7 +11,7 @@ from dpml.accounting.pld import fixed_size, pairs
 from dpml.accounting.pld.contour import ends, line, placement, transform
 from dpml.accounting.pld.contour.transform import Step
 from dpml.accounting.pld.lattice import bracket
-from dpml.accounting.pld.limits import agree, scale
+from dpml.accounting.pld.limits import scale
 
 STEPS = [
     (Step(0.01, 4.0, 1.0), 17.0),
@@ -62,14 +62,14 @@ def mp_transform(step, lam, frequencies, width=0.03):
 @pytest.mark.parametrize(("step", "lam"), [*STEPS[:8], STEPS[9], (Step(1e-6, 1.0, 1.0, cut=11.5), 150.0)])
 def test_the_transform_of_a_step_is_within_its_error(step, lam):
     law = step.tilted(step.power(lam), 24.0)
-    found = transform.characteristic(law, 4.0, 6)
-    wanted, log_moment = mp_transform(step, lam, 4.0 * np.arange(7))
-    assert law.error(24.0, 6) < 2e-12
+    found = transform.characteristic(law, 8.0, 3)
+    wanted, log_moment = mp_transform(step, lam, 8.0 * np.arange(4))
+    assert law.error(24.0, 3) < 2e-12
     with mpmath.workdps(30):
         assert abs(law.log_moment - log_moment) <= law.moment_error
         for k, (z, w) in enumerate(zip(found.tolist(), wanted, strict=True)):
-            error = abs((1 + mpmath.mpc(z)) * mpmath.expj(4.0 * k * mpmath.mpf(law.mean)) - w)
-            assert error <= law.error(4.0 * k, k)
+            error = abs((1 + mpmath.mpc(z)) * mpmath.expj(8.0 * k * mpmath.mpf(law.mean)) - w)
+            assert error <= law.error(8.0 * k, k)
 
 
 def test_the_frequencies_are_counted_right():
@@ -110,7 +110,7 @@ def test_the_decay_is_bounded_for_all_larger_frequencies(step, lam):
     under = transform.layers(coarse, step, power)
     assert under.masses.min() >= 0.0 and 0.5 < under.masses.sum() < 1.0
     deviation = math.sqrt(float((coarse.masses * coarse.losses**2).sum()))
-    t = np.geomspace(0.02, 20.0, 40) / deviation
+    t = np.geomspace(0.02, 20.0, 14) / deviation
     law = step.tilted(power, float(t[-1]))
     phi = np.array([abs(1.0 + transform.characteristic(law, u, 1)[1]) for u in t])
     largest = np.maximum.accumulate(phi[::-1])[::-1]
@@ -129,6 +129,16 @@ def test_what_is_said_of_sinc():
 
 
 # ---- many steps ----
+
+ORDINARY, COUNTS, TRUTH = Step(256 / 60_000, 1.1, 1.0), np.array([3515.0]), 1.1337062  # at delta = 1e-5
+
+
+def plan_of(step):
+    return placement.placement_for(placement.moments_near(step, 7.0), [(3515.0, TRUTH)], math.log(1e-5), 1e-7)
+
+
+def log_ends(found, epsilon=TRUTH):
+    return found.log_lower(np.array([epsilon]))[0], found.log_upper(np.array([epsilon]))[0][0]
 
 
 def mp_delta(epsilon, step, steps, lam, length, top):
@@ -166,7 +176,7 @@ def test_both_ends_against_thirty_digits(q, sigma, steps, delta, lam, length, to
     assert bounds.upper <= bounds.lower * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_the_ends_meet_those_of_the_lattice(seed):
     """Wherever there is a line; both directions by themselves."""
     rng = np.random.default_rng(3000 + seed)
@@ -183,25 +193,15 @@ def test_the_ends_meet_those_of_the_lattice(seed):
 
 def test_a_plan_never_decides_what_is_true():
     """With too short a line, or one cut too early, the ends are far apart but still enclose the truth."""
-    step, steps, delta, truth = Step(256 / 60_000, 1.1, 1.0), np.array([3515.0]), 1e-5, 1.1337062
-    seen = placement.moments_near(step, 7.0)
-    good = placement.placement_for(seen, [(3515.0, truth)], math.log(delta), 1e-7)
-    widths = []
+    good, widths = plan_of(ORDINARY), []
     for factor, accuracy in [(1.0, 1e-7), (0.5, 1e-7), (0.3, 1e-7), (1.0, 0.3), (1.0, 3.0), (0.6, 1.0), (2.0, 1e-3)]:
-        found = line.line(step, steps, good._replace(length=factor * good.length), accuracy)
-        for epsilon in (0.3, truth, 2.0):
-            low, high = found.log_lower(np.array([epsilon]))[0], found.log_upper(np.array([epsilon]))[0][0]
-            exact = pld.delta_bounds(q=step.q, sigma=step.sigma, steps=3515, epsilon=epsilon)
+        found = line.line(ORDINARY, COUNTS, good._replace(length=factor * good.length), accuracy)
+        for epsilon in (0.3, TRUTH, 2.0):
+            low, high = log_ends(found, epsilon)
+            exact = pld.delta_bounds(q=ORDINARY.q, sigma=ORDINARY.sigma, steps=3515, epsilon=epsilon)
             assert low <= math.log(exact.upper) and math.log(exact.lower) <= high
-            widths += [high - low] if epsilon == truth else []
+            widths += [high - low] if epsilon == TRUTH else []
     assert widths[0] < 1e-6 and max(widths) > 0.1
-
-
-def test_where_no_line_will_do_the_lattice_answers():
-    q, sigma, steps, delta = 1e-4, 0.5, 2, 1e-5
-    assert not agree(*ends.both_directions(q, sigma, steps, delta, 1e-4), 1e-4)
-    found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
-    assert 0.00954 < found.lower <= 0.00954702 <= found.upper < found.lower + 3e-5
 
 
 RARE = [
@@ -210,6 +210,7 @@ RARE = [
     (1e-6, 0.5, 10**6, 1e-5, 0.0266180, 5e-8),
     (1e-3, 1.0, 10**9, 1e-5, 1032.70504, 1e-4),
     (1e-5, 1.0, 10**8, 1e-9, 0.710066, 1e-5),
+    (1e-4, 0.5, 2, 1e-5, 0.00954702, 5e-9),  # where no line will do, the lattice answers
 ]
 
 
@@ -239,10 +240,8 @@ def test_rare_losses_are_cut_and_counted():
 
 def test_what_a_cut_loses_is_given_to_the_upper_end():
     """Far too early a cut: what it loses is most of delta."""
-    step, steps, epsilon = Step(256 / 60_000, 1.1, 1.0, cut=4.0), np.array([3515.0]), np.array([1.1337062])
-    plan = placement.placement_for(placement.moments_near(step, 7.0), [(3515.0, 1.1337062)], math.log(1e-5), 1e-7)
-    found = line.line(step, steps, plan, 1e-7)
-    low, high = found.log_lower(epsilon)[0], found.log_upper(epsilon)[0][0]
+    step = ORDINARY._replace(cut=4.0)
+    low, high = log_ends(line.line(step, COUNTS, plan_of(step), 1e-7))
     assert 3515.0 * step.lost() > 1e-3
     assert low < math.log(1e-5) < math.log(3515.0 * step.lost()) < high
 
@@ -266,12 +265,10 @@ def test_an_epsilon_at_a_delta_near_one(delta):
 @pytest.mark.parametrize("blur", [1e-3, 0.02, 0.3])
 def test_a_blurred_line_still_encloses_the_truth(blur):
     """The two ends move apart with the square of the blur, and not past the sharp line's."""
-    step, steps, epsilon = Step(256 / 60_000, 1.1, 1.0), np.array([3515.0]), np.array([1.1337062])
-    plan = placement.placement_for(placement.moments_near(step, 7.0), [(3515.0, 1.1337062)], math.log(1e-5), 1e-7)
-    sharp, blurred = (line.line(step, steps, plan, 1e-7, w) for w in (0.0, blur))
-    low, high = blurred.log_lower(epsilon)[0], blurred.log_upper(epsilon)[0][0]
-    (value,), (slope,) = sharp.log_upper(epsilon)
-    assert low <= value and sharp.log_lower(epsilon)[0] <= high
+    sharp, blurred = (line.line(ORDINARY, COUNTS, plan_of(ORDINARY), 1e-7, w) for w in (0.0, blur))
+    (low, high), (least, value) = log_ends(blurred), log_ends(sharp)
+    slope = float(sharp.log_upper(np.array([TRUTH]))[1][0])
+    assert low <= value and least <= high
     expected = -math.inf if blur == 0.3 else blur**2 * slope * (1.0 - slope)
     assert low - high == pytest.approx(expected, rel=0.2, abs=1e-6)
 
@@ -311,13 +308,6 @@ def test_a_small_epsilon_has_a_relative_width(q, sigma, steps, delta):
     step = pairs.poisson(pairs.gaussian(1 / sigma), q)
     low, high = bracket.epsilon_interval([(step, steps)], delta, 1e-4)
     assert low <= found.upper and found.lower <= high <= low + 4e-3 * high
-
-
-@pytest.mark.parametrize("target", [2e-4, 1e-3, 0.05])
-def test_calibration_to_a_tiny_target_is_tight(target):
-    sigma = pld.noise_multiplier(q=0.01, steps=500, epsilon=target, delta=1e-6)
-    found = pld.epsilon_bounds(q=0.01, sigma=sigma, steps=500, delta=1e-6)
-    assert found.lower <= target and found.upper >= 0.998 * target
 
 
 @pytest.mark.parametrize(
