@@ -314,12 +314,13 @@ def test_bits_follow_their_law():
 
 
 def test_m_svec_follows_its_law():
-    noise = privacy.m_svec_noise(epsilon=3.0, delta=1e-2, cutoff=1)
-    around, runs, rng = int(noise.threshold), 5_000, np.random.default_rng(4)
-    distances = [around, around + 2]
-    law = m_svec_outcomes(["a", "b"], distances, cutoff=1, scale=noise.scale, threshold=noise.threshold)
-    ask = {"distances": distances, "cutoff": 1, "epsilon": 3.0, "delta": 1e-2, "rng": rng}
-    came = Counter(tuple(sparse_vector.m_svec(["a", "b"], **ask).labels) for _ in range(runs))
+    """Two failures among queries near the threshold, whose noise is one until the first and another after it."""
+    noise = privacy.m_svec_noise(epsilon=3.0, delta=1e-2, cutoff=2)
+    runs, rng, labels = 4_000, np.random.default_rng(4), list("abcd")
+    distances = [int(noise.threshold) + more for more in (0, 1, 0, 1)]
+    law = m_svec_outcomes(labels, distances, cutoff=2, scale=noise.scale, threshold=noise.threshold)
+    ask = {"distances": distances, "cutoff": 2, "epsilon": 3.0, "delta": 1e-2, "rng": rng}
+    came = Counter(tuple(sparse_vector.m_svec(labels, **ask).labels) for _ in range(runs))
     assert set(came) <= set(law)
     assert sum((came[key] - runs * p) ** 2 / (runs * p) for key, p in law.items()) < chi2.isf(1e-6, len(law) - 1)
 
