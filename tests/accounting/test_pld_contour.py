@@ -176,6 +176,12 @@ def test_both_ends_against_thirty_digits(q, sigma, steps, delta, lam, length, to
     assert bounds.upper <= bounds.lower * (1 + 1e-6)
 
 
+def test_a_transform_that_is_zero_at_a_frequency_is_no_trouble():
+    """Its logarithm has no number there; before this was seen, a warning came, and a wider interval."""
+    found = pld.epsilon_bounds(q=0.5, sigma=2.0, steps=4, delta=1e-5)
+    assert found.lower <= 2.523722 <= found.upper < found.lower + 1e-5
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_ends_meet_those_of_the_lattice(seed):
     """Wherever there is a line; both directions by themselves."""

@@ -145,6 +145,7 @@ def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float
     if step.sign < 0.0:
         moved = moved.conj()
     logs, each = special.log1p(moved), law.error(frequencies, np.minimum(k, 2.0 * math.sqrt(count + 1.0) + 3.0))
+    np.maximum(logs.real, -690.0, out=logs.real)  # a finite number where the transform is 0
     log_size = logs.real + np.log1p(each * np.exp(-logs.real))
     s = lam + 1j * frequencies
     whole: NDArray[np.complex128] = s * (s + 1.0)
