@@ -161,6 +161,26 @@ def test_scores_of_laplace_noise_find_a_good_threshold():
     assert 0.9 < found.epsilon_at_least < 1.0
 
 
+def test_the_test_is_chosen_on_a_quarter_and_counted_on_the_rest():
+    """Against all thresholds and both directions, on runs in the order in which the generator puts them."""
+    on_d, on_neighbour = np.random.default_rng(3).normal([[0.8], [0.0]], 1.0, size=(2, 40))
+    given = {"scores_neighbour": on_neighbour, "delta": 0.0, "confidence": 0.5}
+    found = samples.epsilon_lower_bound_from_scores(on_d, **given, rng=np.random.default_rng(0))
+    again = np.random.default_rng(0)
+    runs = again.permutation(on_d), again.permutation(on_neighbour)
+
+    def said(threshold, above, part):
+        return [int(((scores[part] >= threshold) == above).sum()) for scores in runs]
+
+    def proved(true_positives, false_positives):
+        return bound(true_positives, 10, false_positives, 10, confidence=0.5)
+
+    some = slice(0, 10)
+    tests = itertools.product((True, False), sorted({*runs[0][some], *runs[1][some]}))
+    above, threshold = max(tests, key=lambda one: proved(*said(one[1], one[0], some)))
+    assert [found.true_positives, found.false_positives] == said(threshold, above, slice(10, 40))
+
+
 def test_sorted_scores_do_no_harm():
     """The halves are drawn at random. In file order, sorted runs would give a second half unlike the first."""
     rng = np.random.default_rng(12)

@@ -278,7 +278,11 @@ def test_a_run_is_a_function_of_its_arguments():
 def test_adversarial_examples_stay_within_their_size_and_raise_the_loss():
     net = trained(NoNoise(), steps=40).network
     batch = training.Batch(X[:60], Y[:60])
-    attacked = training.ensemble(net, batch, size=0.2, steps=5, generator=torch.Generator().manual_seed(0))
+    attacked, other = (
+        training.ensemble(net, one, size=0.2, steps=5, generator=torch.Generator().manual_seed(0))
+        for one in (batch, batch._replace(y=(batch.y + 1) % 10))
+    )
+    assert torch.equal(attacked, other), "no true label is used"
     assert float((attacked - X[:60]).abs().max()) <= 0.2 * (1 + 1e-6)
     own = net(X[:60]).argmax(1)
     with torch.no_grad():
