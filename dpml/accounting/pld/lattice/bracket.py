@@ -193,7 +193,9 @@ def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: 
 
 
 def _on_one_lattice(pair: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
-    layout = layout_for([(pair, counts[-1])], delta, 0.0, tolerance)
+    layout = layout_for([(pair, counts[-1])], delta, None, tolerance)
+    if math.isinf(layout.window.common):  # no rare losses: one tilt for all the numbers of steps
+        layout = layout_for([(pair, counts[-1])], delta, 0.0, tolerance)
     if len(counts) > 1:
         least = layout_for([(pair, counts[0])], delta, 0.0, tolerance)
         window = layout.window
