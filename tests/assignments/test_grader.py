@@ -320,6 +320,7 @@ OTHERS = {
     "reads with NumPy": "np.fromfile({path!r}, dtype=np.uint8)",
     "reads as bytes": "os.read(os.open(os.fsencode({path!r}), os.O_RDONLY), 9)",
     "writes": "open({path!r}, 'w').write('mine')",
+    "changes a package": "open(np.__file__, 'a')",
     "removes": "os.remove({path!r})",
     "renames": "os.rename({path!r}, 'mine')",
     "links": "os.symlink({path!r}, 'mine')",
