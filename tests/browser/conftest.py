@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+import course
 from tests.serving import served
 
 from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, Visit, build, look_at, newest
@@ -27,21 +27,11 @@ def missing(what: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def drop_stale_outputs() -> None:
-    """As `python3 course.py site` does before it builds: forget the stored outputs if the package has changed."""
-    spec = importlib.util.spec_from_file_location("course", ROOT / "course.py")
-    assert spec is not None
-    assert spec.loader is not None
-    course = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(course)
-    course.drop_stale_outputs(ROOT)
-
-
 @pytest.fixture(scope="session")
 def site() -> Path:
     """The folder of the built site, built again if a source is newer."""
     if not (SITE / "objects.inv").is_file() or newest(*SOURCES) > newest(SITE / "objects.inv"):
-        drop_stale_outputs()
+        course.drop_stale_outputs(ROOT)  # as `python3 course.py site` does before it builds
         if failed := build(ROOT, "--all", "-W", "--keep-going"):
             (SITE / "objects.inv").unlink(missing_ok=True)  # so that the next session builds again
             output = failed.splitlines()
