@@ -218,6 +218,8 @@ def counterexample(
     echo = "your answer" if whole.endswith("…") else whole
     problem = f"{echo} does not refute the claim: "
     verdict, error, *_ = attempt(test, [answer], {})
+    if isinstance(error, ImportError):  # the test needs what is not installed: not the answer's fault
+        raise error
     if error is not None:
         # A ValueError carries a sentence of the author of `test`; other errors need their name.
         why = str(error) if type(error) is ValueError and str(error) else explained(error)

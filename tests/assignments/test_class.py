@@ -261,7 +261,7 @@ def the_notices_name_files_and_students(done: Path) -> None:
     assert "essay_201_assignsubmission_file/essay.ipynb: this is no notebook." in text
     assert "other_202_assignsubmission_file/promise.ipynb: this notebook is none of the sheets promise." in text
     assert f"{WRITTEN.name} is to be marked by hand for bob_101" in text
-    assert re.search(r"- ann_100, .*exits_\d+, .*: the same text in release\n", text)
+    assert re.search(r"- ann_100, .*exits_\d+, .*: the same text in private-sum\n", text)
     assert not list(done.parent.rglob("outside.ipynb"))
 
 
