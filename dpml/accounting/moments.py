@@ -109,7 +109,7 @@ def binomial_sum(lam: int, *, q: float, sigma: float) -> float:
     total = 0.0
     for k in range(order + 1):  # k of the draws hit the record
         weight = math.comb(order, k) * (1.0 - q) ** (order - k) * q**k
-        total += weight * math.exp((k * k - k) / (2.0 * sigma**2))
+        total += weight * math.exp((k * k - k) / sigma / sigma / 2.0)
     return math.log(total)
 
 

@@ -85,6 +85,7 @@ __all__ = [
 _LARGE = 600.0  # beyond this exponents are not formed
 
 
+@np.errstate(under="ignore")
 def gaussian(order: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     """Return order/(2 sigma^2), the Rényi divergence of the Gaussian mechanism, in the shape of `order`.
 

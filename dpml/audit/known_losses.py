@@ -47,6 +47,7 @@ class LossEvidence(NamedTuple):
     runs: int
 
 
+@np.errstate(under="ignore")
 def epsilon_lower_bound_from_losses(
     losses: ArrayLike, *, delta: float, confidence: float, rng: np.random.Generator
 ) -> LossEvidence:

@@ -56,6 +56,7 @@ __all__ = [
 Bound = Callable[[Any, Any], Any]
 """From upper limits of the error rates, beta (misses) and alpha (false alarms), or arrays, to what they prove."""
 
+_LEAST_ALARM = 1e-250  # below 1e-300 or so, SciPy's inverse is NaN for some counts
 _MOST_THRESHOLDS = 1000  # candidates tried on the quarter; more would only slow the search down
 
 
@@ -85,7 +86,7 @@ def lower_limit(successes: ArrayLike, *, trials: int, alarm: float) -> NDArray[n
 
     Raises:
         ValueError: if trials is not an integer >= 1, successes not whole numbers in [0, trials], or alarm not in
-            (0, 1).
+            [1e-250, 1).
 
     Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
     """
@@ -252,4 +253,4 @@ def _bound(beta: Any, alpha: Any, *, delta: float) -> NDArray[np.float64]:
 def _counted(successes: ArrayLike, trials: int, alarm: float) -> tuple[NDArray[np.float64], int, float]:
     trials = arguments.integer("trials", trials, 1, 2**53)
     k = arguments.whole_numbers("successes", successes, high=trials)
-    return k, trials, arguments.real("alarm", alarm, 0.0, 1.0, low_open=True, high_open=True)
+    return k, trials, arguments.real("alarm", alarm, _LEAST_ALARM, 1.0, high_open=True)

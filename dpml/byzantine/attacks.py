@@ -21,12 +21,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dpml import arguments
 from dpml.byzantine._rows import average_of, finite_rows, like
 
 __all__ = ["empire", "little", "mimic", "sign_flip"]
 
 
+@np.errstate(under="ignore")
 def little(honest: Any, *, z: float = 1.0) -> Any:
     r"""Return average + z times the standard deviation [d] of the honest rows [h, d]: "a little is enough".
 

@@ -218,17 +218,17 @@ def clopper_pearson_limits(counts: ArrayLike, *, eta: float) -> Limits:
 
     Raises:
         ValueError: if counts is not an array of whole numbers with at least two classes and one draw in each row, all
-            rows with the same number, or eta not in (0, 1).
+            rows with the same number, or eta not in [1e-200, 1).
 
     Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
     """
     found = arguments.whole_numbers("counts", counts)
     classes = _classes("counts", found)
-    eta = arguments.real("eta", eta, 0.0, 1.0, low_open=True, high_open=True)
+    eta = arguments.real("eta", eta, 1e-200, 1.0, high_open=True)
     totals = np.unique(found.sum(axis=-1))
     if totals.size != 1 or not 1.0 <= totals[0] <= 2.0**53:
         raise ValueError(f"counts must have rows with one sum, at least 1, got sums {totals.tolist()[:3]!r}")
-    draws, alarm = int(totals[0]), max(eta / 2.0 / classes, math.ulp(0.0))
+    draws, alarm = int(totals[0]), eta / 2.0 / classes
     return Limits(lower_limit(found, trials=draws, alarm=alarm), upper_limit(found, trials=draws, alarm=alarm))
 
 

@@ -127,6 +127,7 @@ def laplace_radius(lower: ArrayLike, *, upper: ArrayLike, scale: float) -> NDArr
     return _radius(scale, np.where(p > u, np.maximum(first, second), 0.0), "scale")
 
 
+@np.errstate(under="ignore")
 def radius(count: ArrayLike, *, draws: int, alpha: float, sigma: float) -> NDArray[np.float64]:
     r"""Return the certified $\ell_2$ radius when `count` of `draws` noisy inputs got the label; 0 says: abstain.
 
@@ -134,13 +135,15 @@ def radius(count: ArrayLike, *, draws: int, alpha: float, sigma: float) -> NDArr
     be fixed before these draws. In the shape of `count`.
 
     Raises:
-        ValueError: if count is not whole numbers in [0, draws], draws not an integer in [1, 2^53], alpha not in (0, 1),
-            sigma not in (0, inf), or draws too few for any certificate: the message says how many are needed.
+        ValueError: if count is not whole numbers in [0, draws], draws not an integer in [1, 2^53], alpha not in
+            [1e-250, 1), sigma not in (0, inf), or draws too few for any certificate: the message says how many are
+            needed.
 
     Source: Cohen, Rosenfeld and Kolter (ICML 2019), section 3.2.2, CERTIFY.
     """
     draws = arguments.integer("draws", draws, 1, 2**53)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
+    alpha = arguments.real("alpha", alpha, 1e-250, 1.0, high_open=True)
     least = draws_needed(alpha=alpha)
     if draws < least:
         raise ValueError(f"draws must be at least {least} for any certificate at alpha = {alpha!r}, got {draws!r}")
@@ -180,6 +183,7 @@ def draws_needed(*, alpha: float, target: float = 0.0, sigma: float = 1.0) -> in
     return draws - (missing(draws - 1.0) <= 0.0)
 
 
+@np.errstate(under="ignore")
 def certify(
     predict: Callable[[NDArray[Any]], ArrayLike],
     *,
@@ -199,8 +203,8 @@ def certify(
     Raises:
         ValueError: if predict is not a function or returns anything else, x not a finite array with at least one input,
             sigma not in (0, inf) or so large that a noisy input overflows, draws not an integer in [1, 2^53] or too few
-            for any certificate (the message says how many are needed), alpha not in (0, 1), classes not one in
-            [2, 2^31], or rng not a Generator.
+            for any certificate (the message says how many are needed), alpha not in [1e-250, 1), classes not one
+            in [2, 2^31], or rng not a Generator.
 
     Source: Cohen, Rosenfeld and Kolter (ICML 2019), section 3.2.2, CERTIFY.
     """

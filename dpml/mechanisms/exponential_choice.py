@@ -66,6 +66,6 @@ def exponential_probabilities(scores: ArrayLike, *, epsilon: float) -> NDArray[n
 def _exponents(scores: ArrayLike, epsilon: float) -> NDArray[np.float64]:
     utilities = arguments.array("scores", scores, ndim=1, min_size=1)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
-    with np.errstate(over="ignore"):  # -inf is right for an option that is hopelessly far behind
+    with np.errstate(over="ignore", under="ignore"):  # -inf is right for an option that is hopelessly far behind
         exponents: NDArray[np.float64] = epsilon * (utilities / 2.0 - utilities.max() / 2.0)
     return exponents

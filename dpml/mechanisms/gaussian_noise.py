@@ -80,6 +80,7 @@ def gaussian_density(y: ArrayLike, *, center: float, sigma: float) -> NDArray[np
         return (np.exp(-(((points - center) / sigma) ** 2) / 2.0) / math.sqrt(2.0 * math.pi) / sigma)[()]
 
 
+@np.errstate(under="ignore")
 def gaussian_loss(y: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     """Return the privacy loss of output y, in the shape of y: D gives the true answer 0, D' gives 1.
 

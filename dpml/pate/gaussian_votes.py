@@ -55,6 +55,7 @@ __all__ = ["confident_rdp_data_dependent", "gnmax_rdp_data_dependent"]
 _LEAST_LOG_Q = -1e15  # a larger q is always allowed, and this one costs nothing that a float could show
 
 
+@np.errstate(under="ignore")
 def gnmax_rdp_data_dependent(counts: ArrayLike, *, order: ArrayLike, sigma: float) -> Array:
     """Return the smaller bound of Theorems 1 and 2 on the Rényi divergence of each query, for these votes.
 

@@ -106,6 +106,7 @@ def laplace_vote_scale(*, epsilon: float) -> float:
     return 2.0 / arguments.real("epsilon", epsilon, _LEAST_SCALE)
 
 
+@np.errstate(under="ignore")
 def laplace_moment(lam: ArrayLike, *, scale: float) -> Array:
     r"""Return $2\lambda(\lambda+1)/b^2$, the bound of Theorem 1 on the log-moment of one query, in the shape of `lam`.
 

@@ -311,10 +311,10 @@ def _plan(epsilon: float, delta: float, n: int, share: Callable[[float], float])
     if epsilon > most:
         raise ValueError(f"epsilon must be in (0, 32 log(1/delta)] = (0, {most:.6g}], got {epsilon!r}")
     n, q = arguments.integer("n", n, 1, 2**53), epsilon / most
-    count = (math.log(n) - math.log(delta)) / share(q)
-    if not count <= 2.0**53:
+    needed = math.log(n) - math.log(delta)
+    if not needed <= 2.0**53 * share(q):
         raise ValueError(f"epsilon must be so large that at most 2^53 models are needed, got {epsilon!r}")
-    return SamplingPlan(q, math.ceil(count))
+    return SamplingPlan(q, math.ceil(needed / share(q)))
 
 
 def _sizes(q: float, n_models: int, most: int = 2**53) -> tuple[float, int]:

@@ -95,9 +95,9 @@ def publish_gnmax_cost(
 
     Raises:
         ValueError: if counts is not an array [classes] or [queries, classes] of whole numbers >= 0 with at least two
-            classes and at most 1000000 votes in each, order not in (1, inf), sigma or epsilon not in (0, inf), delta
-            not in (0, 1/e], confidence not in [1/2, 1 - delta/2), rng not a Generator, or the result exceeds the range
-            of floats; nothing is drawn then.
+            classes and at most 1000000 votes in each, order not in (1, inf), sigma not in (0, inf), epsilon not in
+            [1e-300, inf), delta not in (0, 1/e], confidence not in [1/2, 1 - delta/2), rng not a Generator, or the
+            result exceeds the range of floats; nothing is drawn then.
 
     Source: the theorem above; K. Nissim, S. Raskhodnikova and A. Smith, "Smooth sensitivity and sampling in private
     data analysis", STOC 2007; Papernot et al., "Scalable private learning with PATE", ICLR 2018, appendix B.
@@ -107,7 +107,7 @@ def publish_gnmax_cost(
         raise ValueError(f"counts must hold at most {_MOST_VOTES} votes in each query, got {votes.sum(axis=1).max():g}")
     order = arguments.real("order", order, 1.0, low_open=True)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    epsilon = arguments.real("epsilon", epsilon, 0.0, low_open=True)
+    epsilon = arguments.real("epsilon", epsilon, 1e-300)
     delta = arguments.real("delta", delta, 0.0, math.exp(-1.0), low_open=True)
     confidence = arguments.real("confidence", confidence, 0.5, 1.0 - delta / 2.0, high_open=True)
     rng = arguments.generator("rng", rng)

@@ -113,7 +113,7 @@ def confident_gnmax(
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
     rng = arguments.generator("rng", rng)
     noise = rng.normal(size=votes.shape[:-1])
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         sure = (votes.max(axis=-1) - threshold) / sigma_threshold + noise >= 0.0
     winner = _winner(votes, sigma, rng.normal(size=votes.shape))
     if votes.ndim == 1:
@@ -154,7 +154,7 @@ def argmax_log_probabilities(counts: ArrayLike, *, scale: float) -> Array:
         return np.zeros(votes.shape)
     order = np.argsort(table, axis=1, kind="stable")
     ascending, which = np.unique(np.take_along_axis(table, order, axis=1), axis=0, return_inverse=True)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         units = arguments.finite("scale", scale, (ascending - ascending[:, -1:]) / scale, "counts / scale")
     sorted_result = _argmax_law.log_law(units)[which.reshape(-1)]
     result = np.empty_like(table)
@@ -165,7 +165,7 @@ def argmax_log_probabilities(counts: ArrayLike, *, scale: float) -> Array:
 def _winner(votes: NDArray[np.float64], size: float, standard_noise: Array) -> int | NDArray[np.int64]:
     """The class with the largest c_j/size + noise. Votes are taken relative to the leader: then the leader's noise is
     not rounded away beside its count, and a tie is decided by the noise alone however small the noise is."""
-    with np.errstate(over="ignore"):  # a class that is hopelessly far behind gets minus infinity
+    with np.errstate(over="ignore", under="ignore"):  # a class that is hopelessly far behind gets minus infinity
         place = standard_noise - gaps(votes) / size
     winner = place.argmax(axis=-1)
     return int(winner) if votes.ndim == 1 else winner.astype(np.int64)

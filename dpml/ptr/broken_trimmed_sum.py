@@ -54,6 +54,7 @@ def by_position(vectors: ArrayLike, *, trim: int, bound: float) -> NDArray[np.fl
     return _first(vectors, trim, bound, "stable")
 
 
+@np.errstate(under="ignore")
 def _first(vectors: ArrayLike, trim: int, bound: float, kind: Literal["quicksort", "stable"]) -> NDArray[np.float64]:
     """The sum of the first m - trim of the clipped vectors, after such a sort of min(norm, bound)."""
     rows = arguments.array("vectors", vectors, ndim=2)

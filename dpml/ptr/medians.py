@@ -53,7 +53,7 @@ def median(values: ArrayLike, *, low: float, high: float) -> float:
     Of no values: the middle of the range.
 
     Raises:
-        ValueError: if values is not a list of finite numbers, low is not finite, or high not in (low, inf).
+        ValueError: if values is not a list of finite numbers, low is not finite, or high not in [low + 1e-300, inf).
 
     Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; definition of the median.
     """
@@ -66,7 +66,7 @@ def median_sensitivity(*, low: float, high: float) -> float:
     """Return the global sensitivity of `median`: half the range.
 
     Raises:
-        ValueError: if low is not finite or high not in (low, inf).
+        ValueError: if low is not finite or high not in [low + 1e-300, inf).
 
     Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling", STOC 2007, where the middle
     element is taken and the value is the range; proved at the head of this module.
@@ -80,7 +80,7 @@ def median_local_sensitivity(values: ArrayLike, *, low: float, high: float) -> f
     """Return how far one record added to these values or removed from them can move `median`.
 
     Raises:
-        ValueError: if values is not a list of finite numbers, low is not finite, or high not in (low, inf).
+        ValueError: if values is not a list of finite numbers, low is not finite, or high not in [low + 1e-300, inf).
 
     Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling", STOC 2007; here for add/remove
     neighbours and the mean of the middle two, proved at the head of this module.
@@ -135,8 +135,8 @@ def private_median(
     the range: to do so afterwards is free.
 
     Raises:
-        ValueError: if values is not a list of finite numbers, low not finite, high not in (low, inf), tau not in (0,
-            (high - low)/2), sigma or scale not in (0, inf), delta0 not in (0, 1/2], or rng not a Generator.
+        ValueError: if values is not a list of finite numbers, low not finite, high not in [low + 1e-300, inf), tau not in
+            (0, (high - low)/2), sigma or scale not in (0, inf), delta0 not in (0, 1/2], or rng not a Generator.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1; Dwork and Lei, "Differential privacy and robust
     statistics", STOC 2009.
@@ -152,6 +152,8 @@ def private_median(
 def _range(low: float, high: float) -> tuple[float, float]:
     low = arguments.real("low", low)
     high = arguments.real("high", high, low, low_open=True)
+    if high - low < 1e-300:
+        raise ValueError(f"high must be at least 1e-300 above low, got {high!r} and {low!r}")
     arguments.finite("high", high, high - low, "high - low")
     return low, high
 

@@ -71,12 +71,12 @@ def gnmax_upset_bound(counts, sigma):
 
 @pytest.mark.parametrize("row", GOLDEN["pate2017"]["rows"], ids=lambda r: f"{r['counts'][:3]}-{r['gamma']}")
 def test_golden_laplace_moments(row):
-    """The recorded data-dependent moments were formed without care for cancellation: about 1e-15 absolute."""
+    """The recorded numbers were formed without care for cancellation: about 1e-15 absolute."""
     scale = 1.0 / row["gamma"]
     bound = laplace_upset_bound(row["counts"], scale)
     assert bound == pytest.approx(row["q_lemma4"], rel=1e-13)
     exact = voting.argmax_probabilities(row["counts"], scale=scale)[1:].sum()
-    assert exact == pytest.approx(row["q_exact"], rel=1e-10)
+    assert exact == pytest.approx(row["q_exact"], rel=1e-10, abs=1e-15)  # mpmath agrees with the package
     assert exact <= bound
     for moment in row["moments"]:
         lam = moment["l"]
@@ -488,7 +488,7 @@ def test_the_published_number_has_the_noise_of_the_theorem():
     growth = 2.0 / (2.0 * math.log(1e6))  # e^beta - 1
     value, bound = _cost_and_smooth_bound(votes.astype(float), 12.0, 20.0, math.log1p(growth))
     exact = gaussian_votes.gnmax_rdp_data_dependent(votes, order=12.0, sigma=20.0).sum()
-    assert value == pytest.approx(exact, rel=0.05)
+    assert exact <= value < 1.2 * exact  # read off a table, upwards
     drawn, published = [], []
     for seed in range(8):
         drawn.append(np.random.default_rng(seed).laplace())

@@ -142,6 +142,29 @@ def test_the_good_values_are_good(name):
     assert FUNCTIONS[name](**good_arguments(name)) is not None or name in NONE_IS_AN_ANSWER
 
 
+EXTREMES = (5e-324, 1e-160, 1e-17, 1.0 - 2.0**-53, 1.0 + 2.0**-52, 1e8, 1e160, 1.7e308)
+
+
+def outcome(name, arguments):
+    """What comes out, in words: a refusal, a result (a stream of them run to its end), never another exception."""
+    try:
+        result = FUNCTIONS[name](**arguments)
+        return repr(list(result) if inspect.isgenerator(result) else result)
+    except ValueError as refusal:
+        return str(refusal)
+
+
+@pytest.mark.parametrize(("name", "parameter"), [case for case in CASES if annotations(case[0])[case[1]] == "float"])
+def test_extremes_give_a_result_or_a_refusal(name, parameter):
+    """The same whatever NumPy was told to do about overflow and underflow, and never NaN."""
+    for extreme in EXTREMES:
+        found = []
+        for setting in ("ignore", "raise"):
+            with np.errstate(all=setting):
+                found.append(outcome(name, good_arguments(name) | {parameter: extreme}))
+        assert found[0] == found[1] and not re.search(r"\bnan\b", found[0]), extreme
+
+
 @pytest.mark.parametrize(("name", "parameter"), CASES)
 def test_each_bad_value_is_refused_by_name(name, parameter):
     """And before anything is drawn."""

@@ -137,6 +137,7 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
     return Guarantee(value, delta=delta, kind=kind, adjacency="add/remove", sampling="Poisson")
 
 
+@np.errstate(under="ignore")
 def delta_bounds(*, q: float, sigma: float, steps: int, epsilon: float) -> DeltaBounds:
     """Return the tight delta at epsilon from both sides, for add/remove neighbours and Poisson sampling.
 

@@ -24,9 +24,11 @@ from dpml import arguments, numerics
 
 __all__ = ["above_threshold_probabilities", "outcome_log_probability"]
 
+_FAR = 1e30  # the largest query: what is added to it must not be lost in overflow
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
+@np.errstate(under="ignore")
 def outcome_log_probability(
     stream: ArrayLike, *, above: ArrayLike, threshold: float, threshold_scale: float, query_scale: float
 ) -> float:
@@ -37,16 +39,16 @@ def outcome_log_probability(
     also far below the smallest float, plus the spacing of floats at the largest query over the smallest scale.
 
     Raises:
-        ValueError: if stream does not hold finite numbers, above are not as many bits, threshold is not finite, or a
-            scale is neither 0 nor in [1e-6, 1e9].
+        ValueError: if stream does not hold numbers in [-1e30, 1e30], above are not as many bits, threshold is not one, or
+            a scale is neither 0 nor in [1e-6, 1e9].
 
     Source: definition of the mechanism; own quadrature.
     """
-    values = arguments.array("stream", stream, ndim=1)
+    values = arguments.array("stream", stream, ndim=1, low=-_FAR, high=_FAR)
     ups = arguments.bits("above", above)
     if ups.shape != values.shape:
         raise ValueError(f"above must have one bit for each of the {len(values)} queries, got shape {ups.shape}")
-    threshold = arguments.real("threshold", threshold)
+    threshold = arguments.real("threshold", threshold, -_FAR, _FAR)
     b1, b2 = _scale("threshold_scale", threshold_scale), _scale("query_scale", query_scale)
     if b2 == 0.0:
         return _without_query_noise(values[ups == 0], values[ups == 1], threshold, b1)
@@ -68,12 +70,13 @@ def above_threshold_probabilities(stream: ArrayLike, *, threshold: float, epsilo
     Shape: number of queries + 1; they sum to 1. The noise is that of `sparse_vector.above_threshold`.
 
     Raises:
-        ValueError: if stream does not hold finite numbers, threshold is not finite, or epsilon is not in [1e-8, inf).
+        ValueError: if stream does not hold numbers in [-1e30, 1e30], threshold is not one, or epsilon is not in
+            [1e-8, inf).
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Algorithm 1; own quadrature.
     """
-    values = arguments.array("stream", stream, ndim=1)
-    threshold = arguments.real("threshold", threshold)
+    values = arguments.array("stream", stream, ndim=1, low=-_FAR, high=_FAR)
+    threshold = arguments.real("threshold", threshold, -_FAR, _FAR)
     epsilon = arguments.real("epsilon", epsilon, 1e-8)
     scales = {"threshold": threshold, "threshold_scale": 2.0 / epsilon, "query_scale": 4.0 / epsilon}
     bits = np.zeros(len(values), dtype=int)

@@ -158,8 +158,8 @@ def m_svec_noise_classic(*, epsilon: float, delta: float, cutoff: int, queries: 
     """
     epsilon, delta, cutoff = _target(epsilon, delta, cutoff, delta_open=True)
     queries = arguments.integer("queries", queries, cutoff, 10**9)
-    scale = math.sqrt(32.0 * cutoff * math.log(2.0 / delta)) / epsilon
-    threshold = 2.0 * scale * math.log(2.0 * queries / delta)
+    scale = math.sqrt(32.0 * cutoff * (math.log(2.0) - math.log(delta))) / epsilon
+    threshold = 2.0 * scale * (math.log(2.0 * queries) - math.log(delta))
     passes = cutoff * unstable_pass_probability(scale=scale, threshold=threshold)  # at most cutoff delta / (3 queries)
     return Noise(_confirmed(scale, epsilon, delta - passes, cutoff), threshold)
 
