@@ -135,8 +135,8 @@ def private_median(
     the range: to do so afterwards is free.
 
     Raises:
-        ValueError: if values is not a list of finite numbers, low not finite, high not in [low + 1e-300, inf), tau not in
-            (0, (high - low)/2), sigma or scale not in (0, inf), delta0 not in (0, 1/2], or rng not a Generator.
+        ValueError: if values is not a list of finite numbers, low not finite, high not in [low + 1e-300, inf), tau
+            not in (0, (high - low)/2), sigma or scale not in (0, inf), delta0 not in (0, 1/2], or rng not a Generator.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 1; Dwork and Lei, "Differential privacy and robust
     statistics", STOC 2009.

@@ -39,8 +39,8 @@ def outcome_log_probability(
     also far below the smallest float, plus the spacing of floats at the largest query over the smallest scale.
 
     Raises:
-        ValueError: if stream does not hold numbers in [-1e30, 1e30], above are not as many bits, threshold is not one, or
-            a scale is neither 0 nor in [1e-6, 1e9].
+        ValueError: if stream does not hold numbers in [-1e30, 1e30], above are not as many bits, threshold is not one,
+            or a scale is neither 0 nor in [1e-6, 1e9].
 
     Source: definition of the mechanism; own quadrature.
     """
