@@ -94,8 +94,8 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
 
     The upper end is the one that `epsilon` returns. The ends are at most 1e-4 max(1, epsilon / 100) apart in the
     settings of training runs, 3e-3 epsilon where epsilon is below 1/30, and 3e-6 where it is below 1e-3. They may be
-    ten times as far apart where rare records (q below 1e-5 or so) with sigma below 1 go through 200,000 steps or more:
-    q = 1.7e-6, sigma = 0.7, 330,000 steps, delta = 4e-12 gives [0.0546, 0.0551].
+    ten times as far apart, seldom more, where rare records (q below 1e-4 or so) go through many steps and delta is
+    below 1e-11 or so: q = 6e-6, sigma = 0.82, 35,000 steps, delta = 1e-13 gives [0.0517, 0.0530].
     They may be wider where delta is below 1e-50 or so. Both hold all the same. The upper end is infinite only where
     that is true: delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
 
@@ -141,7 +141,9 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
 def delta_bounds(*, q: float, sigma: float, steps: int, epsilon: float) -> DeltaBounds:
     """Return the tight delta at epsilon from both sides, for add/remove neighbours and Poisson sampling.
 
-    The ends are at most 1e-3 delta apart, and 1e-2 delta where epsilon is below 1e-4 or 10^6 steps hold rare draws.
+    The ends are at most 1e-3 delta apart in the settings of training runs. For rare records (q below 1e-3 or so) they
+    may tell less, as either end may where delta is far below 1e-10: q = 7.1e-7, sigma = 1.8, 47,760 steps, epsilon =
+    0.00117 gives [3e-43, 1.4e-7]. Both hold all the same.
 
     Raises:
         ValueError: if epsilon is not in [0, 1e6]; otherwise as `epsilon_bounds`.
@@ -173,7 +175,8 @@ def delta_bounds(*, q: float, sigma: float, steps: int, epsilon: float) -> Delta
 def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> NDArray[np.float64]:
     """Return upper bounds on epsilon after each number of steps in the array `steps`, in its shape.
 
-    Above the truth by at most about 1e-4 max(1, epsilon / 100). Numbers of steps that are close share the nodes of an
+    Above the truth by at most about 1e-4 max(1, epsilon / 100), and by up to 0.01 for rare records as in
+    `epsilon_bounds`. Numbers of steps that are close share the nodes of an
     integral or a lattice, so that a thousand points take some ten milliseconds in ordinary settings. For add/remove
     neighbours and Poisson sampling.
 

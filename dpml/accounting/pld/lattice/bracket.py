@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from dpml import numerics
 from dpml.accounting.pld.lattice import discretise
-from dpml.accounting.pld.lattice.layout import Layout, coarse_law, plan_layout
+from dpml.accounting.pld.lattice.layout import Layout, Rare, all_alike, coarse_law, plan_layout, rare_losses
 from dpml.accounting.pld.lattice.profile import Profile, tilted_profile
 from dpml.accounting.pld.limits import SMALLEST_DELTA, TOLERANCE, scale
 from dpml.accounting.pld.pairs import Pair, exchanged
@@ -28,10 +28,16 @@ _FARTHEST = 1e9  # no epsilon is searched beyond
 
 Parts = list[tuple[Pair, int]]
 _Build = Callable[..., discretise.Lattice]
+_Split = Callable[..., Rare | None]
 
 
 def layout_for(
-    parts: Parts, delta: float | None, epsilon: float | None, tolerance: float, slope: float = 0.0
+    parts: Parts,
+    delta: float | None,
+    epsilon: float | None,
+    tolerance: float,
+    slope: float = 0.0,
+    split: _Split = rare_losses,
 ) -> Layout:
     """A layout that spends on truncation what the tolerance allows, where that makes the lattice much smaller.
 
@@ -40,12 +46,13 @@ def layout_for(
     laws = [(coarse_law(pair), count) for pair, count in parts]
     finite = None if delta is None else max(delta - infinite(parts), SMALLEST_DELTA)
     log_delta = None if finite is None else math.log(finite)
-    best = plan_layout(laws, log_delta, epsilon, tolerance, 1e-7 * (finite or 1e-5), slope)
+    best = plan_layout(laws, log_delta, epsilon, tolerance, 1e-7 * (finite or 1e-5), slope, split)
     if finite is None:
-        return plan_layout(laws, None, epsilon, tolerance, 1e-7 * max(math.exp(best.log_bound), SMALLEST_DELTA), slope)
+        spent = 1e-7 * max(math.exp(best.log_bound), SMALLEST_DELTA)
+        return plan_layout(laws, None, epsilon, tolerance, spent, slope, split)
     share = min(1e-2, 0.2 * tolerance * max(best.window.lam, slope))
     if share > 3e-7 and (best.cost > 2**18 or epsilon is not None):
-        best = plan_layout(laws, log_delta, epsilon, tolerance, finite * share, slope)
+        best = plan_layout(laws, log_delta, epsilon, tolerance, finite * share, slope, split)
     return best
 
 
@@ -160,24 +167,33 @@ def epsilon_interval(parts: Parts, delta: float, tolerance: float) -> tuple[floa
 
 
 def delta_interval(parts: Parts, epsilon: float, tolerance: float) -> tuple[float, float]:
-    """(lower, upper) of delta at epsilon."""
+    """(lower, upper) of delta at epsilon. What losses that are not split leave wide, they may narrow when split."""
     if epsilon >= largest(parts):
         return infinite(parts) * (1.0 - 1e-12), infinite(parts) * (1.0 + 1e-12)
+    low, high = 0.0, 1.0
+    for split in (all_alike, rare_losses):
+        lower, upper = _delta_ends(parts, epsilon, tolerance, split)
+        low, high = max(low, lower), min(high, upper)
+        if high < SMALLEST_DELTA or high - low <= 1e-3 * high:
+            break
+    return min(low, high), high
+
+
+def _delta_ends(parts: Parts, epsilon: float, tolerance: float, split: _Split) -> tuple[float, float]:
     low, high, known = 0.0, 1.0, None
     for last in (False, False, False, True):
-        layout = layout_for(parts, known, epsilon, tolerance)
+        layout = layout_for(parts, known, epsilon, tolerance, split=split)
         found = profile_of(parts, layout, discretise.worse)
-        high = min(high, found.upper(epsilon))
+        known = high = min(high, found.upper(epsilon))
         if high < SMALLEST_DELTA:
             break
-        known, width, fine = high, 4.0, layout.cost >= 2**18
-        if last or fine or found.noise(epsilon, high) <= 1e-4:
+        if last or found.noise(epsilon, high) <= 1e-4:
             low = max(low, profile_of(parts, layout, discretise.better).lower(epsilon))
             width = (high - low) / (1e-3 * high)
-            if width <= 1.0 or fine:
+            if width <= 1.0 or layout.cost >= 2**18:
                 break
-        tolerance = tolerance / min(max(2.0 * width, 2.0), 64.0)
-    return min(low, high), high
+            tolerance = tolerance / min(max(2.0 * width, 2.0), 64.0)
+    return low, high
 
 
 def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:

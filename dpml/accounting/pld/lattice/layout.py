@@ -14,6 +14,7 @@ discretisation, meets the tolerance.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +78,8 @@ def plan_layout(
     epsilon: float | None,
     tolerance: float,
     budget: float,
-    slope: float = 0.0,
+    slope: float,
+    split: Callable[..., Rare | None],
 ) -> Layout:
     """Layout for the epsilon at delta or the delta at epsilon, whichever is given, or for a pair of both.
 
@@ -99,7 +101,7 @@ def plan_layout(
     positive = slice(len(lams), 2 * len(lams))
     k = log_mgf[positive]
     log_best = lams * np.log(lams) - (1.0 + lams) * np.log1p(lams)
-    rare = rare_losses(laws, log_delta, epsilon)
+    rare = split(laws, log_delta, epsilon)
     if rare:
         best = int(np.argmin((k - rare.log_delta + log_best) / lams))
         value = rare.log_delta + lams * rare.epsilon - k
@@ -174,6 +176,10 @@ class Rare(NamedTuple):
     noise: float  # the part of delta that rounding may amount to
 
 
+def all_alike(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsilon: float | None) -> None:
+    """No split, whatever the losses."""
+
+
 def rare_losses(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsilon: float | None) -> Rare | None:
     """How to split, None where rounding is far below delta anyway, or common losses add up to epsilon.
 
@@ -189,7 +195,7 @@ def rare_losses(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsi
     if epsilon <= 0.0 or log_delta > _FAINT:
         return None
     cuts, tilts = epsilon * np.geomspace(1e-3, 1.0, 31), np.geomspace(2.0, 600.0, 30) / epsilon
-    bounds, noise = np.multiply.outer(-0.85 * epsilon * tilts, np.ones(len(cuts))), np.zeros(len(cuts))
+    bounds, noise = np.multiply.outer(-0.7 * epsilon * tilts, np.ones(len(cuts))), np.zeros(len(cuts))
     for seen, count in laws:
         at = np.searchsorted(seen.losses, cuts, side="right")
         losses, log_masses = seen.losses[: at[-1]], seen.log_masses[: at[-1]]
