@@ -79,12 +79,12 @@ def plan_layout(
     tolerance: float,
     budget: float,
     slope: float,
-    split: Callable[..., Rare | None],
+    rarity: Callable[..., Rare | None],
 ) -> Layout:
     """Layout for the epsilon at delta or the delta at epsilon, whichever is given, or for a pair of both.
 
     `budget` is the absolute delta that truncation may cost, `slope` that of -log delta in epsilon where it is
-    known to be steeper than the tilt.
+    known to be steeper than the tilt, `rarity` says which losses are split off.
     """
     steps = float(sum(count for _, count in laws))
     tails = [_tails(seen, budget / steps, 1e-11 / steps) for seen, _ in laws]
@@ -101,7 +101,7 @@ def plan_layout(
     positive = slice(len(lams), 2 * len(lams))
     k = log_mgf[positive]
     log_best = lams * np.log(lams) - (1.0 + lams) * np.log1p(lams)
-    rare = split(laws, log_delta, epsilon)
+    rare = rarity(laws, log_delta, epsilon)
     if rare:
         best = int(np.argmin((k - rare.log_delta + log_best) / lams))
         value = rare.log_delta + lams * rare.epsilon - k
