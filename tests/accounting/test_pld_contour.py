@@ -328,6 +328,20 @@ def test_calibration_of_fixed_size_samples(q, steps, epsilon, delta):
     assert sigma > 1.9 * pld.noise_multiplier(q=q, steps=steps, epsilon=epsilon, delta=delta)
 
 
+def test_rounding_that_would_decide_an_upper_end_makes_the_lattice_coarser():
+    """Epsilon falls with sigma, also where a fine lattice rounds more than it resolves."""
+    ends = [fixed_size.epsilon_bounds(q=1e-6, sigma=s, steps=10**5, delta=1e-12).upper for s in (1.1, 1.125, 1.2)]
+    assert ends[0] > 1.2 * ends[1] > 2.0 * ends[2]
+
+
+def test_calibration_of_rare_draws_asks_for_few_epsilons(monkeypatch):
+    asked, both = [], pld.both_directions
+    monkeypatch.setattr(pld, "both_directions", lambda *given: asked.append(given) or both(*given))
+    sigma = pld.noise_multiplier(q=1e-6, steps=10**5, epsilon=1.0, delta=1e-12)
+    assert len(asked) <= 3
+    assert 1.0 - 1e-4 <= pld.epsilon(q=1e-6, sigma=sigma, steps=10**5, delta=1e-12).epsilon <= 1.0
+
+
 @pytest.mark.parametrize(
     ("calibrate", "spent", "epsilon"),
     [

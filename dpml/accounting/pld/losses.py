@@ -188,8 +188,9 @@ def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
     The two ends are usually at most 1e-4 max(1, epsilon / 100) apart. Where parts of very different size share one
     lattice, or delta is tiny, they may be wider; the upper end holds all the same, and it is the one to quote.
     Mechanisms with several jumps of the loss that fit on no common lattice (randomized responses of different epsilon,
-    say) may leave more, and n parts at least 8e-12 n, for rounding: a billion parts .008. Both ends are 0.0 where that
-    is the answer. At delta = 0 the upper end is the sum of the largest losses, or infinity where one has no largest.
+    say) may leave more, and n parts at least 8e-12 n, for rounding: a billion parts .008. The lower end of a million
+    parts or more that each lose about 1 may be 0.0, which refutes nothing. Both ends are 0.0 where that is the answer.
+    At delta = 0 the upper end is the sum of the largest losses, or infinity where one has no largest.
 
     Raises:
         ValueError: if parts is not a non-empty sequence of (Loss, integer >= 0), the losses mix add/remove with

@@ -112,15 +112,19 @@ def _excess(value: Callable[[float], float], epsilon: float, delta: float) -> fl
 
 
 def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float, float]:
-    """A layout, its upper end, and the slope of -log delta there. Planned anew while the discretisation is felt."""
+    """A layout, its upper end, and the slope of -log delta there. Planned anew while an error is felt."""
     layout, end, slope = layout_for(parts, delta, None, tolerance), math.inf, 0.0
     for _ in range(4):
         found = profile_of(parts, layout, discretise.worse)
         end = min(end, certified(found, delta, layout.guess, tolerance))
         slope = max(found.slope(end), layout.window.lam)
-        off = layout.steps * layout.window.h**2 * (slope + 1.0) / 12.0
-        if end == 0.0 or layout.cost >= LARGEST or off + found.noise(end, delta) / slope <= tolerance * scale(end):
+        off, noise = layout.steps * layout.window.h**2 * (slope + 1.0) / 12.0, found.noise(end, delta) / slope
+        if end == 0.0 or off + noise <= tolerance * scale(end):
             break
+        if layout.cost >= LARGEST:
+            if noise <= 100.0 * tolerance * scale(end):
+                break
+            tolerance *= 30.0  # fewer points round less
         layout = layout_for(parts, delta, end, tolerance, slope)
     return layout, end, slope
 
