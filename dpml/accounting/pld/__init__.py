@@ -65,6 +65,7 @@ from dpml.accounting.pld.limits import (
     TOLERANCE,
     agree,
     checked_run,
+    coarse,
     losses_of,
 )
 from dpml.accounting.subsampled_gaussian import after_each, chance_drawn, known_epsilon
@@ -220,11 +221,15 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
         exact = _closed_form(q, sigma, steps, delta)
         return _ends(q, sigma, steps, delta)[1] if exact is None else exact
 
+    def quick(sigma: float) -> float:
+        return bracket.epsilon_upper([(_removed(q, sigma), steps)], delta, coarse(epsilon))
+
     if q == 1.0 or steps == 1:
         return calibration.rounded_up(calibration.exact_sigma(q, steps, epsilon, delta), spent, epsilon)
     arguments.real("q", q, 1e-12)
     near = calibration.central_limit(q, steps, epsilon, delta)
-    return calibration.least_sigma(spent, epsilon, LEAST_SIGMA, near)
+    rare = q < 1e-4 and q * steps < -0.4 * math.log(delta)  # then a coarse lattice answers sooner than a contour
+    return calibration.least_sigma(spent, quick if rare else None, epsilon, LEAST_SIGMA, near)
 
 
 def _ends(q: float, sigma: float, steps: int, delta: float) -> tuple[float, float]:

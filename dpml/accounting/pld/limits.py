@@ -28,6 +28,11 @@ def scale(epsilon: float) -> float:
     return max(min(1.0, 30.0 * epsilon), 0.03, epsilon / 100.0)
 
 
+def coarse(epsilon: float) -> float:
+    """The tolerance of lattices that tell epsilon to some percent: where a calibration looks first."""
+    return 0.1 * min(1.0, epsilon) / scale(epsilon)
+
+
 def agree(lower: float, upper: float, tolerance: float) -> bool:
     """Whether the two ends are finite and as close as a tolerance asks."""
     return math.isfinite(upper) and upper - lower <= tolerance * scale(upper)
