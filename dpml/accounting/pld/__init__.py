@@ -95,8 +95,9 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
 
     The upper end is the one that `epsilon` returns. The ends are at most 1e-4 max(1, epsilon / 100) apart in the
     settings of training runs, 3e-3 epsilon where epsilon is below 1/30, and 3e-6 where it is below 1e-3. They may be
-    ten times as far apart, seldom more, where rare records (q below 1e-4 or so) go through many steps and delta is
-    below 1e-11 or so: q = 1.7e-7, sigma = 0.8, 1826 steps, delta = 1.4e-15 gives [0.00130, 0.00134].
+    thirty times as far apart where rare records (q below 1e-4 or so) go through many steps and sigma is below 1 or
+    delta below 1e-11 or so (7 of 1,008 points of a grid): q = 1.7e-7,
+    sigma = 0.8, 1826 steps, delta = 1.4e-15 gives [0.00130, 0.00134].
     They may be wider where delta is below 1e-50 or so. Both hold all the same. The upper end is infinite only where
     that is true: delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
 
