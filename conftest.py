@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
+
+from tests import near
 
 ROOMS = (
     "accounting",
@@ -20,21 +21,8 @@ ROOMS = (
     "lessons/test_all_explorers",
     "lessons/test_every_mistake",
 )
+pytest.approx = near.near  # for the whole suite
 NUMERIC = tuple(f"tests/{room}" for room in ROOMS)
-_approx = pytest.approx
-
-
-def near(expected: Any, rel: float | None = None, abs: float | None = None, nan_ok: bool = False) -> Any:
-    """What `pytest.approx` is in the suite: without the 1e-12 that it allows beside any relative tolerance.
-
-    A delta of 1e-20 would pass as anything below 1e-12.
-    """
-    if abs is None:
-        rel, abs = 1e-6 if rel is None else rel, 0.0
-    return _approx(expected, rel=rel, abs=abs, nan_ok=nan_ok)
-
-
-pytest.approx = near
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -86,7 +86,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     any_console()
     try:
-        answer = _answer(options := _options(sys.argv[1:] if words is None else words))
+        options = _options(sys.argv[1:] if words is None else words)
+        answer = _answer(options)
     except ValueError as error:
         print(f"dpml: {_in_options(str(error))}", file=sys.stderr)
         return 2
@@ -103,8 +104,8 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     """The words read. An unknown option is named before one that is missing, which it may have been meant for."""
     joined: list[str] = []
     for word in words:
-        if joined and re.match(r"-(\d|\.|inf|nan)", word):  # argparse would take -1e-5 for an option
-            joined[-1] += f"={word}"
+        if joined and joined[-1].startswith("--") and re.match(r"-(\d|\.|inf|nan)", word):
+            joined[-1] += f"={word}"  # argparse would take -1e-5 for an option
         else:
             joined.append(word)
     options, unknown = _parser().parse_known_args(joined)

@@ -160,6 +160,7 @@ MISTAKES = [
     (["epsilon", *RUN, "--sigma", "3"], r"unrecognized arguments: --sigma 3"),
     (["epsilon", *RUN[:-4], "--delta", "1e-5", "--epochs", "60"], r"unrecognized arguments: --epochs 60"),
     (["epsilon", *replaced(RUN, "--delta", "-1e-5")], r"--delta must be in \[0, 1\], got -1e-05"),
+    (["epsilon", *RUN, "-3"], r"unrecognized arguments: -3"),
     (["epsilon", *replaced(RUN, "--steps", "-1e3")], r"--steps must be an integer >= 0, got -1000"),
     (["epsilon", *replaced(RUN, "--noise-multiplier", "-inf")], r"--noise-multiplier must be in \[0, inf\), got -inf"),
     (["epsilon", *RUN, "--sampling", "shuffled"], r"--sampling invalid choice: 'shuffled'"),

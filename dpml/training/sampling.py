@@ -300,7 +300,7 @@ def micro_batches(indices: torch.Tensor, *, size: int | None) -> tuple[torch.Ten
     Source: definition; for the reason Abadi et al., "Deep learning with differential privacy", CCS 2016, section 3.1.
     """
     if not isinstance(indices, torch.Tensor) or indices.dim() != 1:
-        raise ValueError(f"indices must be a one-dimensional tensor, got {type(indices).__name__}")
+        arguments.refuse("indices", "a one-dimensional tensor", indices)
     if size is not None:
         size = arguments.integer("size", size, 1)
     if len(indices) == 0:

@@ -17,9 +17,10 @@ from tests.sources import code_cells, tree_of
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SLUGS = sorted({path.stem.partition("_")[2] for path in CHAPTERS})
 
 
-@pytest.mark.parametrize("slug", sorted({path.stem.partition("_")[2] for path in CHAPTERS}))
+@pytest.mark.parametrize("slug", SLUGS)
 def test_each_function_belongs_to_a_cell_of_its_chapter(slug):
     """A second page of a chapter, 10b, has its numbers in the same file."""
     text = (HERE / f"{slug}.py").read_text(encoding="utf-8")
@@ -29,6 +30,17 @@ def test_each_function_belongs_to_a_cell_of_its_chapter(slug):
     cells = [name[-2:] for path in CHAPTERS if path.stem.endswith(f"_{slug}") for name in code_cells(path)]
     assert belong and set(belong) <= set(cells) and len(set(cells)) == len(cells)
     assert belong == [name for name in cells if name in belong], "the order of the chapter"
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_each_function_of_a_cell_asserts(slug):
+    def asserts(node):
+        says = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "says"
+        return says or isinstance(node, ast.Assert)
+
+    functions = [node for node in tree_of(HERE / f"{slug}.py").body if isinstance(node, ast.FunctionDef)]
+    cells = [function for function in functions if function.name.startswith("cell_")]
+    assert cells and [f.name for f in cells if not any(map(asserts, ast.walk(f)))] == []
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -63,6 +75,7 @@ def test_a_false_assertion_fails_the_run(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(ROOT / "notebooks" / "conftest.py", tmp_path / "notebooks")
     shutil.copy(HERE / "verify.py", tmp_path / "tests" / "chapters")
+    shutil.copy(HERE.parent / "near.py", tmp_path / "tests")
     (tmp_path / "notebooks" / "07_try.ipynb").write_text(nbformat.writes(NOTEBOOK), encoding="utf-8")
     (tmp_path / "tests" / "chapters" / "try.py").write_text(NUMBERS, encoding="utf-8")
     words = ["-m", "pytest", "--nbval-lax", "--nbval-current-env", "-rA", "-p", "no:cacheprovider", "notebooks"]

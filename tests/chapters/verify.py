@@ -8,6 +8,7 @@ with the chapter's text. A failing ``assert`` shows its values, as in any test.
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 import re
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from _pytest.assertion.rewrite import rewrite_asserts
 
 NUMBER = re.compile(r"([-−]?)(?:([\d,]*\.?\d+)(?: \\cdot )?)?(?:10\^\{?(-?\d+)\}?)?(?: ?\\?(%))?")
@@ -62,6 +64,7 @@ def verify(numbers: str, notebook: str, function: str, names: Mapping[str, Any])
     root = str(Path(__file__).resolve().parents[2])
     if root not in sys.path:
         sys.path.append(root)
+    pytest.approx = importlib.import_module("tests.near").near
     source = Path(numbers).read_bytes()
     tree = ast.parse(source, numbers)
     rewrite_asserts(tree, source)

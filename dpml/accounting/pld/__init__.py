@@ -96,10 +96,9 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     The upper end is the one that `epsilon` returns. The ends are at most 1e-4 max(1, epsilon / 100) apart in the
     settings of training runs, 3e-3 epsilon where epsilon is below 1/30, and 3e-6 where it is below 1e-3. They may be
     thirty times as far apart where rare records (q below 1e-4 or so) go through many steps and sigma is below 1 or
-    delta below 1e-11 or so (7 of 1,008 points of a grid): q = 1.7e-7,
-    sigma = 0.8, 1826 steps, delta = 1.4e-15 gives [0.00130, 0.00134].
-    They may be wider where delta is below 1e-50 or so. Both hold all the same. The upper end is infinite only where
-    that is true: delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
+    delta below 1e-11 or so: q = 1.7e-7, sigma = 0.8, 1826 steps, delta = 1.4e-15 gives [0.00130, 0.00134]. They may be
+    wider where delta is below 1e-50 or so. Both hold all the same. The upper end is infinite only where that is true:
+    delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
 
     Raises:
         ValueError: if q is not in [0, 1], sigma not in [0, inf), steps not an integer in [0, 1e9] or delta neither 0
@@ -144,8 +143,8 @@ def delta_bounds(*, q: float, sigma: float, steps: int, epsilon: float) -> Delta
     """Return the tight delta at epsilon from both sides, for add/remove neighbours and Poisson sampling.
 
     The ends are at most 1e-3 delta apart in the settings of training runs. For rare records (q below 1e-3 or so) they
-    may tell less, as either end may where delta is far below 1e-10: q = 7.1e-7, sigma = 1.8, 47,760 steps, epsilon =
-    0.00117 gives [7e-43, 1.4e-7]. Both hold all the same.
+    may be far apart: q = 7.1e-7, sigma = 1.8, 47,760 steps, epsilon = 0.00117 gives [7e-43, 1.4e-7]. Both hold all the
+    same.
 
     Raises:
         ValueError: if epsilon is not in [0, 1e6]; otherwise as `epsilon_bounds`.
@@ -178,9 +177,8 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
     """Return upper bounds on epsilon after each number of steps in the array `steps`, in its shape.
 
     Above the truth by at most about 1e-4 max(1, epsilon / 100), and by up to 0.01 for rare records as in
-    `epsilon_bounds`. Numbers of steps that are close share the nodes of an
-    integral or a lattice, so that a thousand points take some ten milliseconds in ordinary settings. For add/remove
-    neighbours and Poisson sampling.
+    `epsilon_bounds`. Numbers of steps that are close share the nodes of an integral or a lattice, so that a thousand
+    points take some ten milliseconds in ordinary settings. For add/remove neighbours and Poisson sampling.
 
     Raises:
         ValueError: if steps is not an array of whole numbers in [0, 1e9]; otherwise as `epsilon_bounds`.

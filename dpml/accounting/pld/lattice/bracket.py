@@ -28,7 +28,7 @@ _FARTHEST = 1e9  # no epsilon is searched beyond
 
 Parts = list[tuple[Pair, int]]
 _Build = Callable[..., discretise.Lattice]
-_Split = Callable[..., Rare | None]
+_Rarity = Callable[..., Rare | None]
 
 
 def layout_for(
@@ -37,7 +37,7 @@ def layout_for(
     epsilon: float | None,
     tolerance: float,
     slope: float = 0.0,
-    split: _Split = rare_losses,
+    rarity: _Rarity = rare_losses,
 ) -> Layout:
     """A layout that spends on truncation what the tolerance allows, where that makes the lattice much smaller.
 
@@ -46,13 +46,13 @@ def layout_for(
     laws = [(coarse_law(pair), count) for pair, count in parts]
     finite = None if delta is None else max(delta - infinite(parts), SMALLEST_DELTA)
     log_delta = None if finite is None else math.log(finite)
-    best = plan_layout(laws, log_delta, epsilon, tolerance, 1e-7 * (finite or 1e-5), slope, split)
+    best = plan_layout(laws, log_delta, epsilon, tolerance, 1e-7 * (finite or 1e-5), slope, rarity)
     if finite is None:
         spent = 1e-7 * max(math.exp(best.log_bound), SMALLEST_DELTA)
-        return plan_layout(laws, None, epsilon, tolerance, spent, slope, split)
+        return plan_layout(laws, None, epsilon, tolerance, spent, slope, rarity)
     share = min(1e-2, 0.2 * tolerance * max(best.window.lam, slope))
     if share > 3e-7 and (best.cost > 2**18 or epsilon is not None):
-        best = plan_layout(laws, log_delta, epsilon, tolerance, finite * share, slope, split)
+        best = plan_layout(laws, log_delta, epsilon, tolerance, finite * share, slope, rarity)
     return best
 
 
@@ -175,18 +175,19 @@ def delta_interval(parts: Parts, epsilon: float, tolerance: float) -> tuple[floa
     if epsilon >= largest(parts):
         return infinite(parts) * (1.0 - 1e-12), infinite(parts) * (1.0 + 1e-12)
     low, high = 0.0, 1.0
-    for split in (all_alike, rare_losses):
-        lower, upper = _delta_ends(parts, epsilon, tolerance, split)
+    for rarity in (all_alike, rare_losses):
+        lower, upper = _delta_ends(parts, epsilon, tolerance, rarity)
         low, high = max(low, lower), min(high, upper)
         if high < SMALLEST_DELTA or high - low <= 1e-3 * high:
             break
     return min(low, high), high
 
 
-def _delta_ends(parts: Parts, epsilon: float, tolerance: float, split: _Split) -> tuple[float, float]:
+def _delta_ends(parts: Parts, epsilon: float, tolerance: float, rarity: _Rarity) -> tuple[float, float]:
+    """As `delta_interval`, with one way to tell which losses are split off. Planned anew until the ends are close."""
     low, high, known = 0.0, 1.0, None
     for last in (False, False, False, True):
-        layout = layout_for(parts, known, epsilon, tolerance, split=split)
+        layout = layout_for(parts, known, epsilon, tolerance, rarity=rarity)
         found = profile_of(parts, layout, discretise.worse)
         known = high = min(high, found.upper(epsilon))
         if high < SMALLEST_DELTA:
