@@ -240,7 +240,8 @@ def array(
     Raises:
         ValueError: for text, None, booleans, complex numbers, ragged lists, masked arrays, NaN, inf, or a wrong shape.
     """
-    allowed = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
+    of_shape = "" if shape is None else f" of shape {shape}"
+    allowed = f"an array{of_shape} of numbers in {_interval(low, high, low_open, high_open)}"
     raw = as_array(value)
     if raw.dtype.kind not in "fiu" and raw.size > 0:
         refuse(name, allowed, value)

@@ -86,7 +86,7 @@ def cell_47(opened, true, result, accuracy):
 def cell_36(digits, m):
     figure = explorers.rank_test()
     assert figure.frame().title == (
-        "Second singular value below 1e-6 for the true batch, 5.5 for the neighbour: it tells them apart."
+        "Second singular value below 10⁻⁶ for the true batch, 5.5 for the neighbour: it tells them apart."
     )
     assert all("does not tell" in figure.frame(case=case).title for case in ("same", "clipped"))
     batch = 2.0 * digits.train_images[:m].reshape(m, -1) / 16.0 - 1.0

@@ -326,7 +326,7 @@ def rank_test() -> Explorer:
         return true, neighbour
 
     def size(found: Array) -> str:  # what rounding leaves differs from one machine to another
-        return "below 1e-6" if found[1] < 1e-6 else f"{found[1]:.2g}"
+        return "below 10⁻⁶" if found[1] < 1e-6 else f"{found[1]:.2g}"
 
     def draw(epsilon_1: float, beta: int, case: str) -> Frame:
         true, neighbour = values(epsilon_1, beta, case)
