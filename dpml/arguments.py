@@ -46,7 +46,7 @@ __all__ = [
 def _show(value: Any) -> str:
     """A short form of a rejected value in one line, so that a message never prints a whole data set."""
     if isinstance(value, np.ndarray) and value.ndim > 0:
-        return f"an array of shape {value.shape}"
+        return f"an array of shape {value.shape}" + ("" if value.dtype.kind in "fiu" else f" of {value.dtype}")
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
     if hasattr(value, "dtype") and hasattr(value, "device"):
@@ -240,8 +240,8 @@ def array(
     Raises:
         ValueError: for text, None, booleans, complex numbers, ragged lists, masked arrays, NaN, inf, or a wrong shape.
     """
-    of_shape = "" if shape is None else f" of shape {shape}"
-    allowed = f"an array{of_shape} of numbers in {_interval(low, high, low_open, high_open)}"
+    allowed = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
+    allowed += "" if shape is None else f" of shape {shape}"
     raw = as_array(value)
     if raw.dtype.kind not in "fiu" and raw.size > 0:
         refuse(name, allowed, value)

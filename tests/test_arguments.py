@@ -23,6 +23,10 @@ NOT_FINITE = [math.nan, math.inf, -math.inf, np.nan, 10**400]
         (lambda: arguments.real("epsilon", -1, 0), "epsilon must be in [0, inf), got -1"),
         (lambda: arguments.real("delta", 1, 0, 1, high_open=True), "delta must be in [0, 1), got 1"),
         (lambda: arguments.real("x", np.array([1.0, 2.0])), "x must be in (-inf, inf), got an array of shape (2,)"),
+        (
+            lambda: arguments.array("x", np.array([1j]), shape=(1,)),
+            "x must be an array of numbers in (-inf, inf) of shape (1,), got an array of shape (1,) of complex128",
+        ),
         (lambda: arguments.real("q", "0.01"), "q must be in (-inf, inf), got '0.01', a str, not an int or float"),
         (lambda: arguments.real("x", np.float64(3), high=2), "x must be in (-inf, 2], got 3.0"),
         (lambda: arguments.integer("k", 2.5, 1), "k must be an integer >= 1, got 2.5"),
