@@ -21,14 +21,11 @@ import math
 import numbers
 import reprlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["bracket", "crossing", "log1mexp", "log1p_scaled_expm1", "log_expm1", "log_sub_exp"]
 

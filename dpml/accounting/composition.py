@@ -89,15 +89,13 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpml import arguments, numerics
 from dpml.accounting.guarantee import ADJACENCIES, Guarantee
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = [
     "advanced",

@@ -18,14 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Moment = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Moment = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _PER_OCTAVE = 24
 _FIRST = np.arange(-28, 13)  # about the guess, which is more often too large

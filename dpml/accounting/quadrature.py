@@ -25,14 +25,12 @@ $\log(1 + u) = 2s + 2t$ with $t = s^3/3 + s^5/5 + \dots$, hence
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 LARGE = 60.0  # from e^60 on, a moment less 1 is the moment
 _NEAR = 0.25  # where series replace e^x - 1 - x and, of u, what the logarithm leaves

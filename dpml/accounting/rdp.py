@@ -55,9 +55,9 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from dpml import arguments, numerics
@@ -65,9 +65,6 @@ from dpml.accounting import orders
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.quadrature import Nodes, exp_excess
 from dpml.accounting.subsampled_gaussian import after_each, log_moments, refuse_overflow, without_accounting
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "conversion_classic",

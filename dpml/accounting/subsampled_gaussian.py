@@ -31,18 +31,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments, numerics
 from dpml.accounting import quadrature
 from dpml.accounting.quadrature import LARGE, Nodes
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 Spans = list[tuple[float, float]]  # disjoint intervals
 

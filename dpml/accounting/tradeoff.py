@@ -33,15 +33,12 @@ The neighbouring relation is that of the mechanism.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from dpml import arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["fnr_lower_bound", "gaussian_fnr", "laplace_fnr"]
 

@@ -24,17 +24,15 @@ of differentially private machine learning", USENIX Security 2023.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from dpml import arguments
 from dpml.audit.samples import best_test
 from dpml.mechanisms import gaussian_epsilon
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = ["GaussianEvidence", "gaussian_lower_bound_from_scores"]
 

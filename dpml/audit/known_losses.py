@@ -18,15 +18,13 @@ and what is lost without them shows in the difference from `dpml.audit.samples`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpml import arguments
 from dpml.audit.samples import lower_limit
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = ["LossEvidence", "epsilon_lower_bound_from_losses"]
 

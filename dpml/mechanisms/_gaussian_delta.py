@@ -18,13 +18,10 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import erfcx, ndtr
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MARGIN = 1.0 - 2.0**-46  # calibration aims below delta by more than the relative error of delta(epsilon)
 

@@ -16,14 +16,10 @@ The result holds for every neighbouring relation for which the scores have sensi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["exponential", "exponential_probabilities"]
 

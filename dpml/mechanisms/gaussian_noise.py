@@ -23,15 +23,12 @@ The result holds for every neighbouring relation for which the sensitivity of th
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments, numerics
 from dpml.mechanisms._gaussian_delta import excess, factor_and_exponent
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "gaussian",

@@ -21,14 +21,11 @@ array of answers, each with independent noise, the sensitivity is that of the wh
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "laplace",

@@ -21,14 +21,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _LOG_WEIGHTS = (_NODES + 1.0) / 2.0, np.log(_WEIGHTS / 2.0)  # on [0, 1]

@@ -29,9 +29,9 @@ from __future__ import annotations
 import math
 import reprlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 from dpml.accounting import orders
@@ -41,10 +41,7 @@ from dpml.pate.gaussian_votes import confident_rdp_data_dependent, gnmax_rdp_dat
 from dpml.pate.laplace_votes import laplace_moment_data_dependent
 from dpml.pate.student import confident_student, gnmax_student, laplace_student
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 __all__ = [
     "DataDependent",

@@ -36,19 +36,16 @@ No bound uses what came out, only the votes.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from dpml import arguments, numerics
 from dpml.pate._counts import gaps, histograms
 from dpml.pate.laplace_votes import _log_of_sum
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 __all__ = ["confident_rdp_data_dependent", "gnmax_rdp_data_dependent"]
 

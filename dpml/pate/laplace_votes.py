@@ -39,17 +39,14 @@ drawn from *these* votes; the outputs of a neighbour have a bound of their own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 from dpml.pate._counts import gaps, histograms
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 __all__ = [
     "laplace_moment",

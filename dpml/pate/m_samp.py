@@ -49,17 +49,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
 from dpml import arguments
 from dpml.pate._counts import cast_votes
 from dpml.pate.m_stab import FAIL, budget, release_probability, stability_test
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "SamplingPlan",

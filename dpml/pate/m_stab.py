@@ -46,17 +46,14 @@ The Laplace noise of NumPy ends at about 36 times its scale: a delta below about
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.pate._counts import cast_votes
 from dpml.pate.instability import distance_to_instability
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "FAIL",

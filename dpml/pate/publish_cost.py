@@ -39,19 +39,17 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.pate._counts import histograms
 from dpml.pate.gaussian_votes import _behind, _gnmax_bounds, _log_upset
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 __all__ = ["PublishedCost", "publish_gnmax_cost"]
 

@@ -29,18 +29,14 @@ What many labels cost together is in `dpml.pate.student`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 from dpml.pate import _argmax_law
 from dpml.pate._counts import gaps, histograms
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 __all__ = [
     "UNANSWERED",

@@ -18,14 +18,12 @@ F are left out. Each function here lets something else decide:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["by_clipped_norms", "by_position"]
 

@@ -26,14 +26,11 @@ The distance does not go to 0: F corrupted examples hold the model away from the
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpml import arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["distance_bound", "least_tau", "resting_distance"]
 

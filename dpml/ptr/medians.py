@@ -33,15 +33,12 @@ The range and tau must be chosen without looking at the data.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 from dpml.ptr.propose_test_release import Release, propose_test_release
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["median", "median_local_sensitivity", "median_safety_margin", "median_sensitivity", "private_median"]
 

@@ -30,9 +30,9 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments, numerics
 from dpml.accounting import pld
@@ -47,9 +47,6 @@ from dpml.ptr._checked import Parameters, parameters
 from dpml.ptr._worst_pairs import LEAST, upper_pair, worst_pairs
 from dpml.ptr.renyi import exact_subsampled_rdp
 from dpml.ptr.theorems import theorem_4_2, theorem_4_3, theorem_4_4
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "epsilon",

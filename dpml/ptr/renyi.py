@@ -42,9 +42,10 @@ Neighbours: add/remove.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 from dpml.accounting import orders
@@ -54,9 +55,6 @@ from dpml.accounting.subsampled_gaussian import refuse_overflow
 from dpml.ptr._checked import Parameters, parameters
 from dpml.ptr._moments import REACH, log_case_1, log_case_2
 from dpml.ptr.theorems import rdp_case_1, rdp_case_2
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "Cases",

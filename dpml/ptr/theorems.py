@@ -66,9 +66,10 @@ Neighbours on samples: add/remove.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments, mechanisms
 from dpml.accounting import quadrature, rdp
@@ -76,9 +77,6 @@ from dpml.accounting.guarantee import Guarantee
 from dpml.ptr import _moments
 from dpml.ptr._checked import Parameters, parameters, two_noises
 from dpml.ptr._moments import mixed_log
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "Claim",
