@@ -77,11 +77,11 @@ from __future__ import annotations
 import math
 
 from dpml import arguments, numerics
+from dpml.accounting.composition import grown
 from dpml.accounting.guarantee import ADJACENCIES, Guarantee
 
 __all__ = [
     "amplify",
-    "drawn_at_least_once",
     "lecture_bound",
     "lecture_log_form",
     "lecture_useful_q",
@@ -194,9 +194,13 @@ def with_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacency:
 
     Tight for delta = 0: let M release a randomized response of every entry, and let D hold one 1 and D' only
     zeros; the loss of the output "all ones" is $\varepsilon'$. A record may be drawn several times, and M then
-    protects it less: at n = m = 2 and epsilon = 1 the result, 1.24023, is above 1. The formula of the other
-    schemes with the probability that a record is drawn at all, `drawn_at_least_once`, gives 0.827989 here and is
-    not valid for such an M; the condition that it needs is stated there. m may exceed n.
+    protects it less: at n = m = 2 and epsilon = 1 the result, 1.24023, is above 1. m may exceed n.
+
+    The formula of the other schemes with $q = 1 - (1 - 1/n)^m$, the probability that a record is drawn at all, gives
+    0.827989 here and is not valid for such an M. `amplify` is right with this q if M is epsilon-private whenever all
+    copies of one record in its sample change at once, to any other values, also to ones that the sample holds already:
+    the proof at the head of this page then goes through. (Change the copies into fresh draws from the other records to
+    get from A to B, into the new record to get from A to A'.) To drop repeated records is not enough.
 
     Raises:
         ValueError: if epsilon is not in [0, inf), delta not in [0, 1], m or n not an integer >= 1, adjacency is not
@@ -211,36 +215,8 @@ def with_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacency:
     _require("replace-one", adjacency, _FIXED_SIZE)
     # the epsilon of one draw may be below the range of floats where that of all is not
     total = m / n * epsilon if epsilon < 1e-290 else m * amplify(epsilon=epsilon, q=1 / n)
-    if math.isinf(total):
-        raise ValueError(f"epsilon must keep m * epsilon within the range of floats, got {epsilon!r}")
-    if delta == 0.0 or total < 1e-300:
-        grown = delta * (m / n)
-    elif total < 700.0 and epsilon < 700.0:
-        grown = delta * (math.expm1(total) / math.expm1(epsilon))
-    else:
-        log_growth = float(numerics.log_expm1(total)) - float(numerics.log_expm1(epsilon))
-        grown = math.exp(min(0.0, math.log(delta) + log_growth))
-    return _sampled(total, min(1.0, grown), "replace-one", "with replacement")
-
-
-def drawn_at_least_once(*, m: int, n: int) -> float:
-    """Return 1 - (1 - 1/n)^m, the probability that a given record is among m draws with replacement from n.
-
-    With it as q, `amplify` is right for sampling with replacement if the mechanism is epsilon-private whenever all
-    copies of one record in its sample change at once, to any other values, also to ones that the sample holds already.
-    (The proof at the head of this page then goes through: change the copies into fresh draws from the other records to
-    get from A to B, into the new record to get from A to A'.) Privacy when one entry changes is not enough, not even
-    for a mechanism that drops repeated records: at m = n = 2, with records 1 and 0 in D and 0 and 0 in D', let the
-    answer "yes" have probability proportional to e^2, e and 1 where the sample is {1}, {0, 1} and {0}. One entry
-    changes it by a factor of e, and the loss is 2 log((1 + e)/2) = 1.24023, not 0.827989. See `with_replacement`.
-
-    Raises:
-        ValueError: if m or n is not an integer >= 1.
-
-    Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 10.
-    """
-    n, m = arguments.integer("n", n, 1, 2**53), arguments.integer("m", m, 1, 2**53)
-    return 1.0 if n == 1 else -math.expm1(m * math.log1p(-1 / n))
+    arguments.finite("epsilon", epsilon, total, "m * epsilon")
+    return _sampled(total, grown(delta, epsilon, total, m / n), "replace-one", "with replacement")
 
 
 def randomized_response_subsampled(*, epsilon: float, q: float) -> tuple[float, float]:
@@ -298,9 +274,7 @@ def lecture_bound(*, epsilon: float, q: float) -> float:
         factors = 2 if epsilon <= 1418.0 else 4
         root = math.exp(min(epsilon, 2000.0) / factors)  # at 2000 every q > 0 overflows
         value = math.prod([root] * factors, start=2.0 * q)
-    if math.isinf(value):
-        raise ValueError(f"epsilon must be small enough for 2 q e^epsilon to be a float, got {epsilon!r} at q = {q!r}")
-    return value
+    return arguments.finite("epsilon", epsilon, value, "2 q e^epsilon")
 
 
 def lecture_log_form(*, epsilon: float, q: float) -> float:

@@ -88,7 +88,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -129,7 +129,8 @@ def basic(*, epsilon: float, delta: float, k: int, adjacency: str = "as the mech
     delta = arguments.probability("delta", delta)
     k = arguments.integer("k", k, 1, 2**53)
     arguments.choice("adjacency", adjacency, ADJACENCIES)
-    return _labelled(_product("k", k, epsilon), min(1.0, k * delta), adjacency)
+    total = arguments.finite("k", k, k * epsilon, "k * epsilon")
+    return _labelled(total, min(1.0, k * delta), adjacency)
 
 
 def basic_heterogeneous(guarantees: Iterable[Guarantee]) -> Guarantee:
@@ -201,15 +202,8 @@ def group_privacy(*, epsilon: float, delta: float, size: int) -> Guarantee:
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.probability("delta", delta)
     size = arguments.integer("size", size, 1, 2**53)
-    total = _product("size", size, epsilon)
-    if delta == 0.0:
-        return _labelled(total, 0.0, "group")
-    if total < 1e-300:  # the ratio below would be that of two subnormal numbers
-        return _labelled(total, min(1.0, size * delta), "group")
-    if total < 700.0:
-        return _labelled(total, min(1.0, delta * (math.expm1(total) / math.expm1(epsilon))), "group")
-    log_delta = math.log(delta) + float(numerics.log_expm1(total)) - float(numerics.log_expm1(epsilon))
-    return _labelled(total, math.exp(min(0.0, log_delta)), "group")
+    total = arguments.finite("size", size, size * epsilon, "size * epsilon")
+    return _labelled(total, grown(delta, epsilon, total, float(size)), "group")
 
 
 def advanced(
@@ -246,9 +240,7 @@ def advanced(
     >>> round(composition.optimal_delta(**coins, total_epsilon=1.0), 6)
     0.125688
     """
-    epsilon, delta, k, slack = _advanced_arguments(epsilon, delta, k, delta_prime)
-    mean = math.expm1(epsilon) if epsilon < 709.0 else math.inf
-    return _with_slack(epsilon, delta, k, slack, mean, adjacency)
+    return _advanced(lambda e: math.expm1(e) if e < 709.0 else math.inf, epsilon, delta, k, delta_prime, adjacency)
 
 
 def advanced_tanh(
@@ -265,8 +257,7 @@ def advanced_tanh(
     Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", ICML 2015, Theorem 3.4,
     last of its three bounds, with k delta + delta' for their smaller 1 - (1 - delta)^k (1 - delta').
     """
-    epsilon, delta, k, slack = _advanced_arguments(epsilon, delta, k, delta_prime)
-    return _with_slack(epsilon, delta, k, slack, math.tanh(epsilon / 2.0), adjacency)
+    return _advanced(lambda e: math.tanh(e / 2.0), epsilon, delta, k, delta_prime, adjacency)
 
 
 def advanced_first_k(*, epsilon: float, delta_prime: float) -> int | None:
@@ -306,8 +297,7 @@ def optimal(
     """
     epsilon, delta, k = _optimal_arguments(epsilon, delta, k)
     total_delta = arguments.probability("total_delta", total_delta)
-    total = _least_epsilon(epsilon, k, _without_failures(delta, k, total_delta))
-    return Guarantee(total, delta=total_delta, kind="upper bound", adjacency=adjacency)
+    return _labelled(_least_epsilon(epsilon, k, _without_failures(delta, k, total_delta)), total_delta, adjacency)
 
 
 @np.errstate(under="ignore")
@@ -335,33 +325,36 @@ def optimal_delta(*, epsilon: float, delta: float, k: int, total_epsilon: float)
     return -math.expm1(k * math.log1p(-delta) + math.log1p(-tail))
 
 
-def _product(name: str, count: int, epsilon: float) -> float:
-    if math.isinf(total := count * epsilon):
-        raise ValueError(
-            f"{name} must keep {name} * epsilon within the range of floats, got {count} at epsilon = {epsilon!r}"
-        )
-    return total
+def grown(delta: float, epsilon: float, total: float, least: float) -> float:
+    """Return delta (e^total - 1)/(e^epsilon - 1), at most 1; `least` is the ratio where both epsilons go to 0.
+
+    Raises:
+        ValueError: never itself.
+
+    Source: the geometric series in the proof of group privacy.
+    """
+    if delta == 0.0 or total < 1e-300:  # the ratio below would be that of two subnormal numbers
+        return min(1.0, least * delta)
+    if total < 700.0 and epsilon < 700.0:
+        return min(1.0, delta * (math.expm1(total) / math.expm1(epsilon)))
+    log_growth = float(numerics.log_expm1(total)) - float(numerics.log_expm1(epsilon))
+    return math.exp(min(0.0, math.log(delta) + log_growth))
 
 
 def _labelled(epsilon: float, delta: float, adjacency: str) -> Guarantee:
     return Guarantee(epsilon, delta=delta, kind="upper bound", adjacency=adjacency)
 
 
-def _advanced_arguments(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[float, float, int, float]:
-    return (
-        arguments.real("epsilon", epsilon, 0.0),
-        arguments.probability("delta", delta),
-        arguments.integer("k", k, 1, 2**53),
-        arguments.real("delta_prime", delta_prime, 0.0, 1.0, low_open=True, high_open=True),
-    )
-
-
-def _with_slack(epsilon: float, delta: float, k: int, slack: float, mean: float, adjacency: str) -> Guarantee:
-    """Spread and mean of the total loss, where the mean of one loss is at most epsilon times `mean`."""
-    total = epsilon * (math.sqrt(-2.0 * k * math.log(slack)) + k * mean) if epsilon > 0.0 else 0.0
-    if math.isinf(total):
-        raise ValueError(f"epsilon must be small enough for the result to be a float, got {epsilon!r} at k = {k}")
-    return Guarantee(total, delta=min(1.0, k * delta + slack), kind="upper bound", adjacency=adjacency)
+def _advanced(
+    mean: Callable[[float], float], epsilon: float, delta: float, k: int, delta_prime: float, adjacency: str
+) -> Guarantee:
+    """Spread and mean of the total loss, where the mean of one loss is at most epsilon times `mean` of epsilon."""
+    epsilon = arguments.real("epsilon", epsilon, 0.0)
+    delta = arguments.probability("delta", delta)
+    k = arguments.integer("k", k, 1, 2**53)
+    slack = arguments.real("delta_prime", delta_prime, 0.0, 1.0, low_open=True, high_open=True)
+    total = epsilon * (math.sqrt(-2.0 * k * math.log(slack)) + k * mean(epsilon)) if epsilon > 0.0 else 0.0
+    return _labelled(arguments.finite("epsilon", epsilon, total), min(1.0, k * delta + slack), adjacency)
 
 
 class _Losses(NamedTuple):
@@ -401,8 +394,7 @@ def _optimal_arguments(epsilon: float, delta: float, k: int) -> tuple[float, flo
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.probability("delta", delta)
     k = arguments.integer("k", k, 1, _MOST)
-    if math.isinf(2.0 * k * epsilon):
-        raise ValueError(f"epsilon must keep 2 k epsilon within the range of floats, got {epsilon!r} at k = {k}")
+    arguments.finite("epsilon", epsilon, 2.0 * k * epsilon, "2 k epsilon")
     return epsilon, delta, k
 
 

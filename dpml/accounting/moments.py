@@ -46,13 +46,13 @@ import numpy as np
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.accounting.subsampled_gaussian import log_e1, log_moments, refuse_overflow, without_accounting
+from dpml.accounting.subsampled_gaussian import log_e1, log_moments, without_accounting
 
-__all__ = ["binomial_sum", "epsilon", "log_moment", "log_moment_e1", "log_moment_e2"]
+__all__ = ["binomial_sum", "epsilon", "log_moment", "log_moment_e1"]
 
 
 def log_moment(lam: float, *, q: float, sigma: float) -> float:
-    r"""Return alpha(lam) = log max(E_1, E_2) of one step of the Poisson-subsampled Gaussian mechanism.
+    r"""Return alpha(lam) = log max(E_1, E_2) = log E_2 of one step of the Poisson-subsampled Gaussian mechanism.
 
     `lam` is any real number in (0, 10^18], not only an integer; the Rényi order is lam + 1. Neighbours: add/remove one
     record. 0 at q = 0, lam (lam + 1)/(2 sigma^2) at q = 1. Relative error below 1e-12 for q >= 1e-200, also
@@ -83,7 +83,8 @@ def log_moment(lam: float, *, q: float, sigma: float) -> float:
     ... )
     (1.25857, 1.9931)
     """
-    return log_moment_e2(lam, q=q, sigma=sigma)
+    lam, q, sigma = _checked(lam, q, sigma, 1e18)
+    return arguments.finite("sigma", sigma, float(log_moments(np.array([lam]), q, sigma)[0]))
 
 
 def binomial_sum(lam: int, *, q: float, sigma: float) -> float:
@@ -116,7 +117,7 @@ def binomial_sum(lam: int, *, q: float, sigma: float) -> float:
 def log_moment_e1(lam: float, *, q: float, sigma: float) -> float:
     r"""Return log E_1, the log-moment of the loss of mu_0 against mu: a record is added.
 
-    Neighbours and accuracy as in `log_moment`; never above `log_moment_e2`.
+    Neighbours and accuracy as in `log_moment`; never above `log_moment`.
 
     Raises:
         ValueError: if lam is not in (0, 10^6], sigma not in (0, inf), q not in [0, 1], or the result exceeds the range
@@ -124,25 +125,10 @@ def log_moment_e1(lam: float, *, q: float, sigma: float) -> float:
 
     Source: the lecture, slide "Moments Accountant", E_1.
     """
-    lam, q, sigma = arguments.real("lam", lam, 0.0, 1e6, low_open=True), *_checked(lam, q, sigma)[1:]
+    lam, q, sigma = _checked(lam, q, sigma, 1e6)
     if q in {0.0, 1.0}:
-        return log_moment_e2(lam, q=q, sigma=sigma)  # the two directions coincide
-    return refuse_overflow(log_e1(lam, q, sigma), sigma)
-
-
-def log_moment_e2(lam: float, *, q: float, sigma: float) -> float:
-    r"""Return log E_2, the log-moment of the loss of mu against mu_0: a record is removed.
-
-    Domain, neighbours and accuracy as in `log_moment`.
-
-    Raises:
-        ValueError: if lam is not in (0, 10^18], sigma not in (0, inf), q not in [0, 1], or the result exceeds the
-            range of floats.
-
-    Source: the lecture, slide "Moments Accountant", E_2.
-    """
-    lam, q, sigma = _checked(lam, q, sigma)
-    return refuse_overflow(float(log_moments(np.array([lam]), q, sigma)[0]), sigma)
+        return log_moment(lam, q=q, sigma=sigma)  # the two directions coincide
+    return arguments.finite("sigma", sigma, log_e1(lam, q, sigma))
 
 
 def epsilon(*, q: float, sigma: float, steps: int, delta: float, max_lam: int = 32) -> Guarantee:
@@ -174,13 +160,13 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float, max_lam: int = 
     with np.errstate(over="ignore"):
         values = (steps * log_moments(lam, q, sigma) - math.log(delta)) / lam
     best = int(values.argmin())
-    value = refuse_overflow(float(values[best]) * (1.0 + 2.0**-40), sigma)  # 2^-40: rounding, amply
+    value = arguments.finite("sigma", sigma, float(values[best]) * (1.0 + 2.0**-40))  # 2^-40: rounding, amply
     return _labelled(value, delta, float(lam[best]) + 1.0)
 
 
-def _checked(lam: float, q: float, sigma: float) -> tuple[float, float, float]:
+def _checked(lam: float, q: float, sigma: float, most: float) -> tuple[float, float, float]:
     return (
-        arguments.real("lam", lam, 0.0, 1e18, low_open=True),
+        arguments.real("lam", lam, 0.0, most, low_open=True),
         arguments.probability("q", q),
         arguments.real("sigma", sigma, 0.0, low_open=True),
     )

@@ -64,7 +64,7 @@ from dpml import arguments, numerics
 from dpml.accounting import orders
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.quadrature import Nodes, exp_excess
-from dpml.accounting.subsampled_gaussian import after_each, log_moments, refuse_overflow, without_accounting
+from dpml.accounting.subsampled_gaussian import after_each, log_moments, without_accounting
 
 __all__ = [
     "conversion_classic",
@@ -96,7 +96,7 @@ def gaussian(order: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     a = _orders(order)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
     with np.errstate(over="ignore"):
-        return _finite(a / sigma / (2.0 * sigma), "sigma", sigma)
+        return arguments.finite("sigma", sigma, a / sigma / (2.0 * sigma))[()]
 
 
 @np.errstate(under="ignore")
@@ -115,7 +115,7 @@ def laplace(order: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     scale = arguments.real("scale", scale, 0.0, low_open=True)
     lam = a - 1.0
     with np.errstate(over="ignore"):
-        c = _finite(np.divide(1.0, scale), "scale", scale)
+        c = arguments.finite("scale", scale, np.divide(1.0, scale))
         up, down = np.minimum(lam * c, _LARGE), np.maximum(-a * c, -1e300)
     shares = np.minimum(a, 1e300), np.minimum(lam, 1e300)
     first, second = (share / (2.0 * shares[0] - 1.0) for share in shares)
@@ -164,7 +164,7 @@ def subsampled_gaussian(order: ArrayLike, *, q: float, sigma: float) -> NDArray[
     q = arguments.probability("q", q)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
     lam = a.reshape(-1) - 1.0
-    return _finite((log_moments(lam, q, sigma) / lam).reshape(a.shape), "sigma", sigma)
+    return arguments.finite("sigma", sigma, (log_moments(lam, q, sigma) / lam).reshape(a.shape))[()]
 
 
 def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
@@ -191,8 +191,11 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
     delta = arguments.probability("delta", delta)
     value, order = without_accounting(q, sigma, steps, delta), None
     if value is None:
-        value, lam = _best(q, sigma, float(steps), -math.log(delta))
-        value, order = refuse_overflow(value, sigma), lam + 1.0
+        slack = -math.log(delta)
+        start = min(orders.limits(q, sigma, float(steps), slack))
+        with np.errstate(over="ignore"):
+            value, lam = orders.best(_moments(q, sigma), float(steps), slack, guess=start)
+        value, order = arguments.finite("sigma", sigma, value), lam + 1.0
     return Guarantee(value, delta=delta, kind="upper bound", adjacency="add/remove", sampling="Poisson", order=order)
 
 
@@ -217,7 +220,7 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
         first, last = (min(orders.limits(q, sigma, float(t), slack)) for t in (used[-1], used[0]))
         with np.errstate(over="ignore"):
             found = orders.curve(_moments(q, sigma), used, slack, guesses=(first, last))
-        return dict(zip(counts, _finite(found, "sigma", sigma).tolist(), strict=True))
+        return dict(zip(counts, arguments.finite("sigma", sigma, found).tolist(), strict=True))
 
     return after_each(steps, lambda count: without_accounting(q, sigma, count, delta), others, most=2.0**53)
 
@@ -283,13 +286,6 @@ def poisson_subsampled_lower(order: int, *, q: float, rdp: Callable[[int], float
     return _expansion(order, q, curve, np.ones(order - 1)) if q < 1.0 else float(curve[-1])
 
 
-def _best(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tuple[float, float]:
-    """The least epsilon found and its lambda."""
-    start = min(orders.limits(q, sigma, steps, log_inverse_delta))
-    with np.errstate(over="ignore"):
-        return orders.best(_moments(q, sigma), steps, log_inverse_delta, guess=start)
-
-
 def _moments(q: float, sigma: float) -> orders.Moment:
     """The log-moments as a function of lambda that keeps its quadrature nodes."""
     kept: dict[float, Nodes] = {}
@@ -298,12 +294,6 @@ def _moments(q: float, sigma: float) -> orders.Moment:
 
 def _orders(order: ArrayLike) -> NDArray[np.float64]:
     return arguments.array("order", order, low=1.0, low_open=True)
-
-
-def _finite(values: NDArray[np.float64], name: str, argument: float) -> NDArray[np.float64]:
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} must keep the result within the range of floats, got {argument!r}")
-    return values[()]
 
 
 def _conversion(

@@ -148,17 +148,6 @@ def after_each(
     return np.array([found[int(c)] for c in counts.reshape(-1)], dtype=np.float64).reshape(counts.shape)
 
 
-def refuse_overflow(value: float, sigma: float) -> float:
-    """`value` if it is finite.
-
-    Raises:
-        ValueError: if it is infinite, which it is only for lack of noise.
-    """
-    if math.isinf(value):
-        raise ValueError(f"sigma must keep the result within the range of floats, got {sigma!r}")
-    return value
-
-
 # ---- the two terms ----
 
 

@@ -60,7 +60,7 @@ _STATEMENT = (
 class DataDependent:
     """A privacy number that holds for the data it was computed from, and that is itself private.
 
-    `guarantee` has the numbers and their labels; `statement` says what is missing for a promise. As text it is both.
+    `guarantee` has the numbers and their labels. As text it says besides what is missing for a promise.
 
     Raises:
         ValueError: if guarantee is not a `Guarantee`.
@@ -79,16 +79,6 @@ class DataDependent:
     def epsilon(self) -> float:
         """The epsilon of these votes."""
         return self.guarantee.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The delta that belongs to it."""
-        return self.guarantee.delta
-
-    @property
-    def statement(self) -> str:
-        """Why this is no promise to anyone yet."""
-        return _STATEMENT
 
     def __str__(self) -> str:
         return f"For these votes {str(self.guarantee)[:-1]}. {_STATEMENT}"

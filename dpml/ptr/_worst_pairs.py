@@ -110,27 +110,21 @@ def log_mass(centre: Array, half: float, deviation: float) -> Array:
 
 
 def public_choice(weight: float, pair: Pair, other: Pair) -> Pair:
-    """`other` with probability `weight`, else `pair`; the output says which."""
+    """`other` with probability `weight`, else `pair`, which has no mass beyond; the output says which."""
 
     @np.errstate(under="ignore")
     def cells(edges: Array) -> tuple[Array, Array]:
         (p, q), (p1, q1) = pair.cells(edges), other.cells(edges)
         return (1.0 - weight) * p + weight * p1, (1.0 - weight) * q + weight * q1
 
-    return Pair(cells, np.union1d(pair.points, other.points))
+    return Pair(cells, np.union1d(pair.points, other.points), beyond=weight * other.beyond)
 
 
-def sometimes_open(weight: float, pair: Pair) -> Pair:
-    """`pair`, but with probability `weight` everything becomes known."""
-
-    @np.errstate(under="ignore")
-    def cells(edges: Array) -> tuple[Array, Array]:
-        p, q = pair.cells(edges)
-        p, q = (1.0 - weight) * p, (1.0 - weight) * q
-        q[np.searchsorted(edges, -np.inf, side="right")] += weight
-        return p, q
-
-    return Pair(cells, pair.points, beyond=weight)
+def _all_known(edges: Array) -> tuple[Array, Array]:
+    """The masses where everything becomes known: P is beyond every loss, and Q below."""
+    q = np.zeros(len(edges) + 1)
+    q[np.searchsorted(edges, -np.inf, side="right")] = 1.0
+    return np.zeros(len(edges) + 1), q
 
 
 def delta_at(epsilon: float, pair: Pair) -> float:
@@ -182,21 +176,15 @@ def larger(inner: Pair, outer: Pair) -> Pair:
     return Pair(cells, np.unique(points), beyond=outer.beyond)
 
 
-@functools.lru_cache(maxsize=8)
-def worst_pairs(given: Parameters) -> tuple[Pair, Pair, Pair]:
-    """Case 1, case 2, and the larger profile of both."""
-    if given.sigma2 < LEAST:
-        return opened(given)
-    rare = pairs.gaussian(1.0 / given.sigma2)
+@functools.lru_cache(maxsize=16)
+def worst_pairs(given: Parameters, least: float = LEAST) -> tuple[Pair, Pair, Pair]:
+    """Case 1, case 2, and the larger profile of both.
+
+    With less noise than `least` in the branch that passes the test, with probability delta0 everything becomes known.
+    """
+    known = Pair(_all_known, np.empty(0), beyond=1.0)
+    rare = pairs.gaussian(1.0 / given.sigma2) if given.sigma2 >= least else known
     first = public_choice(given.delta0, pairs.gaussian(1.0 / given.sigma), rare)
-    second = laplace_gaussian(1.0 / given.scale, 1.0 / given.sigma)
-    return first, second, larger(second, first)
-
-
-@functools.lru_cache(maxsize=8)
-def opened(given: Parameters) -> tuple[Pair, Pair, Pair]:
-    """The same, for a branch that passes the test without noise: with probability delta0 everything becomes known."""
-    first = sometimes_open(given.delta0, pairs.gaussian(1.0 / given.sigma))
     second = laplace_gaussian(1.0 / given.scale, 1.0 / given.sigma)
     return first, second, larger(second, first)
 
@@ -207,5 +195,5 @@ def upper_pair(given: Parameters, weight: float) -> Pair:
     `weight` times delta0 is the chance, as a share of delta, that the branch with little noise is met at all. Where
     that is less than 1e-3 and the noise small, losses of several hundred would need a huge lattice and cost seconds.
     """
-    simple = given.sigma2 < 0.5 and weight * given.delta0 < 1e-3
-    return (opened if simple else worst_pairs)(given)[2]
+    simple = LEAST <= given.sigma2 < 0.5 and weight * given.delta0 < 1e-3
+    return worst_pairs(given, math.inf if simple else LEAST)[2]

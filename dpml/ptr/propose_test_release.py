@@ -145,10 +145,7 @@ def _margin(margin: float) -> float:
     """The margin, checked: the distance to something that does not exist is infinite."""
     if isinstance(margin, float) and margin == math.inf:
         return math.inf
-    try:
-        number = arguments.real("margin", margin, 0.0)
-    except ValueError:
-        number = -1.0
-    if number < 0.0 or number != math.floor(number):
-        raise ValueError(f"margin must be a whole number >= 0, or inf, got {repr(margin)[:80]}")
+    number = arguments.real("margin", margin, 0.0)
+    if number != math.floor(number):
+        arguments.refuse("margin", "a whole number, or inf", margin)
     return number

@@ -51,7 +51,6 @@ from dpml import arguments
 from dpml.accounting import orders
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.rdp import poisson_subsampled_lower
-from dpml.accounting.subsampled_gaussian import refuse_overflow
 from dpml.ptr._checked import Parameters, parameters
 from dpml.ptr._moments import REACH, log_case_1, log_case_2
 from dpml.ptr.theorems import rdp_case_1, rdp_case_2
@@ -192,7 +191,7 @@ def _best(moment: orders.Moment, q: float, given: Parameters, steps: int, delta:
         guess = min(orders.limits(q, noise, float(steps), -math.log(left)))
         with np.errstate(over="ignore"):
             value, lam = orders.best(within, float(steps), -math.log(left), guess=min(guess, last / 8.0))
-        value, order = refuse_overflow(value, given.sigma), lam + 1.0
+        value, order = arguments.finite("sigma", given.sigma, value), lam + 1.0
     return Guarantee(value, delta=delta, kind="upper bound", adjacency="add/remove", sampling="Poisson", order=order)
 
 
