@@ -109,13 +109,3 @@ def test_the_ends_of_the_range_of_floats():
     assert float(tradeoff.laplace_fnr(5e-324, scale=1 / 744.44)) == pytest.approx(0.25, abs=1e-3)
     for epsilon, delta in ((0.0, 0.5), (1.0, 1.0), (800.0, 0.3)):
         assert not np.signbit(tradeoff.fnr_lower_bound([0.0, 0.5, 1.0], epsilon=epsilon, delta=delta)).any()
-
-
-def test_shapes():
-    for function, kwargs in (
-        (tradeoff.fnr_lower_bound, {"epsilon": 1.0, "delta": 0.0}),
-        (tradeoff.gaussian_fnr, {"sigma": 1.0}),
-        (tradeoff.laplace_fnr, {"scale": 1.0}),
-    ):
-        assert function(np.full((2, 3), 0.2), **kwargs).shape == (2, 3)
-        assert isinstance(function(0.2, **kwargs), float)

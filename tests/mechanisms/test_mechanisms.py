@@ -131,12 +131,9 @@ def test_gaussian_sigma_at_the_ends():
 
 
 def test_classic_gaussian_beyond_one():
-    """The case epsilon = 20, delta = 1e-5: the formula's noise has 153 times the delta that was asked for."""
+    """The formula's noise is too little from epsilon = 8.42 on, at delta = 1e-5; the function says so from 1 on."""
     sigma = mechanisms.gaussian_sigma_classic_formula(epsilon=20.0, delta=1e-5)
-    assert sigma == pytest.approx(0.24224, abs=5e-6)
-    assert mechanisms.gaussian_delta(sigma=sigma, epsilon=20.0) == pytest.approx(1.5267e-3, rel=1e-4)
     assert mechanisms.gaussian_epsilon(sigma=sigma, delta=1e-5) == pytest.approx(25.4426, abs=5e-5)
-    assert mechanisms.gaussian_sigma(epsilon=20.0, delta=1e-5) == pytest.approx(0.290041, abs=5e-7)
     for epsilon in (1.0, 1e-310):  # one range, both ends
         with pytest.raises(ValueError, match=r"^epsilon must be in \[1e-300, 1\), got .*use gaussian_sigma"):
             mechanisms.gaussian_sigma_classic(epsilon=epsilon, delta=1e-5)

@@ -1,4 +1,6 @@
-"""What the tests of the room share: golden rows as arguments, and Gauss-Legendre panels."""
+"""What the tests of the room share: golden rows and random numbers as arguments, and Gauss-Legendre panels."""
+
+import math
 
 import numpy as np
 
@@ -7,6 +9,11 @@ def given(row):
     """The arguments that all functions of the room have, from a golden row; q where the row has one."""
     setting = {"sigma": row["sigma1"], "tau": row["sigma2"] / row["sigma1"], "scale": row["b"], "delta0": row["delta0"]}
     return setting | ({"q": row["q"]} if "q" in row else {})
+
+
+def scattered(rng, **ranges):
+    """One value for each argument, its logarithm uniform between those of the two ends."""
+    return {name: math.exp(rng.uniform(*np.log(ends))) for name, ends in ranges.items()}
 
 
 def panels(edges, count):

@@ -12,6 +12,7 @@ from dpml.accounting.pld import losses, pairs
 from dpml.ptr import _worst_pairs, privacy, single_release
 from dpml.ptr._checked import parameters
 from tests.golden import golden
+from tests.ptr.rows import scattered
 
 GOLDEN = golden("ptr")
 ONE = {"sigma": 1.1, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
@@ -135,8 +136,7 @@ def test_the_profile_of_case_2_is_an_average_of_gaussian_profiles(sigma, scale, 
 def test_epsilon_and_delta_of_one_release_are_inverse():
     rng = np.random.default_rng(8)
     for _ in range(12):
-        setting = {"sigma": math.exp(rng.uniform(-0.7, 2.0)), "tau": rng.uniform(0.05, 1.0)}
-        setting |= {"scale": math.exp(rng.uniform(-1.0, 2.0)), "delta0": 10.0 ** rng.uniform(-9.0, -0.31)}
+        setting = scattered(rng, sigma=(0.5, 7.4), tau=(0.05, 1.0), scale=(0.4, 7.4), delta0=(1e-9, 0.5))
         delta = 10.0 ** rng.uniform(-8.0, -1.0)
         epsilon = single_release.single_epsilon(**setting, delta=delta).epsilon
         if epsilon > 0.0:
