@@ -10,7 +10,6 @@ the attackers see everything.
 | `little`, a little is enough | $\bar g + z\,\hat\sigma$ |
 | `empire`, fall of empires | $(1 - \zeta)\,\bar g$ |
 | `sign_flip` | $-\bar g$ |
-| `mimic` | $g_k$, one honest worker's |
 
 Workers that lie about their *data* instead are in `dpml.training.corruption`: flipped labels, noisy features.
 
@@ -26,7 +25,7 @@ import numpy as np
 from dpml import arguments
 from dpml.byzantine._rows import average_of, finite_rows, like
 
-__all__ = ["empire", "little", "mimic", "sign_flip"]
+__all__ = ["empire", "little", "sign_flip"]
 
 
 @np.errstate(under="ignore")
@@ -79,17 +78,3 @@ def sign_flip(honest: Any) -> Any:
     """
     rows = finite_rows("honest", honest)
     return like(honest, -average_of(rows, range(len(rows))))
-
-
-def mimic(honest: Any, *, index: int = 0) -> Any:
-    """Return a copy of the honest row number `index`, shape [d]: one worker's data then count several times.
-
-    Raises:
-        ValueError: if honest is no array or tensor of finite floating numbers of shape [h, d], or index is not an
-            integer in [0, h - 1].
-
-    Source: Karimireddy, He and Jaggi, "Byzantine-robust learning on heterogeneous datasets via bucketing", ICLR 2022.
-    """
-    rows = finite_rows("honest", honest)
-    index = arguments.integer("index", index, 0, len(rows) - 1)
-    return like(honest, rows[[index]][0])

@@ -19,35 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dpml import arguments
-from dpml.accounting.guarantee import Guarantee
-from dpml.byzantine.simulation import Simulation, wave
+from dpml.byzantine.simulation import SimulatedRun, Simulation, wave
 from dpml.training import messages
-from dpml.training.trace import Trace
 from dpml.training.worker import Step, all_finite
 
-__all__ = ["DistributedRun", "distribute"]
-
-
-class DistributedRun(NamedTuple):
-    """What the server has in the end: as `SimulatedRun`, and `absent`, a list of (step, process, reason).
-
-    The losses and norms of the trace are nan: they stay with the workers.
-
-    Source: `dpml.byzantine.simulation.SimulatedRun`.
-    """
-
-    model: torch.nn.Module
-    trace: Trace
-    guarantee: Guarantee
-    steps: int
-    worker_guarantee: Guarantee
-    absent: list[tuple[int, int, str]]
+__all__ = ["distribute"]
 
 
 def distribute(
@@ -59,7 +41,7 @@ def distribute(
     place: tuple[int, messages.Server | messages.Line],
     seconds: float = 60.0,
     **given: Any,
-) -> DistributedRun | None:
+) -> SimulatedRun | None:
     """Take this process's part in a training by a server and n workers; return the run on the server, None on others.
 
     Args:
@@ -90,8 +72,7 @@ def distribute(
         setting = Simulation(model, loss_fn, x, y, **given)
         if link.n != setting.n:
             raise ValueError(f"n must be the {link.n} processes beside the server, got {setting.n}")
-        run = setting.run(lambda: Remote(setting, link, seconds))
-        return DistributedRun(*run, absent=link.absent[before:])
+        return setting.run(lambda: Remote(setting, link, seconds))._replace(absent=link.absent[before:])
     finally:
         link.finish()
 

@@ -62,7 +62,9 @@ Rule = Callable[..., Tensor]
 class SimulatedRun(NamedTuple):
     """The trained model, its trace, what holds for all that the server saw, the steps, and what holds for one worker.
 
-    The guarantees of the trace are those of the server, too: nothing that leaves it can be less private.
+    The guarantees of the trace are those of the server, too: nothing that leaves it can be less private. Of workers in
+    processes of their own the losses and norms are nan, as they stay with them, and `absent` says who was missed in
+    which step, and why: (step, process, reason).
 
     Source: `dpml.training.trace.Run`, with two guarantees.
     """
@@ -72,6 +74,7 @@ class SimulatedRun(NamedTuple):
     guarantee: Guarantee
     steps: int
     worker_guarantee: Guarantee
+    absent: Sequence[tuple[int, int, str]] = ()
 
 
 def simulate(

@@ -1,8 +1,6 @@
 """What each of three processes does for `test_distributed_stobatch.py`: a server and two trainers, twice."""
 
-import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -31,7 +29,6 @@ def flat(network):
 
 
 def main(folder):
-    torch.set_num_threads(1)
     place = messages.connect(seconds=120.0)
     first, given = arguments()
     run = distributed.distribute(*first, **given, trainers=2, place=place)
@@ -54,7 +51,3 @@ def main(folder):
     if run is not None:
         found = {"end": flat(run.network), "absent": place[1].absent, "said": [str(w.message) for w in said]}
         torch.save(found, folder / "lossy.pt")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -373,13 +373,6 @@ def test_real_files_through_the_real_download(monkeypatch, cache, tmp_path):
     assert equal(downloaded, data.fashion_mnist(DEBIAN))
 
 
-@debian
-def test_debians_folder_serves_as_a_classroom_mirror(monkeypatch, cache):
-    with serving(DEBIAN.parent):
-        assert len(data.fashion_mnist().train_images) == 60000
-    assert listing(cache) == sorted(f"fashion-mnist/{name}" for name in NAMES)
-
-
 # The full sets: downloads that fail
 
 
@@ -803,12 +796,6 @@ def test_what_makes_no_neighbour_is_refused(dataset, index, value, words):
     if not words.startswith("^value"):
         with pytest.raises(ValueError, match=words):
             data.without_one(dataset, index=index)
-
-
-def test_import_is_light():
-    code = "import sys, dpml.data; print([m for m in ('torch', 'pooch', 'tqdm', 'requests') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_rows_are_grouped_in_their_order() -> None:

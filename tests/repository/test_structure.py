@@ -296,7 +296,7 @@ def cost(names):
     return time.process_time() - start
 
 yardstick, maths = cost(["numpy", "scipy.special"]), cost(json.loads(sys.argv[1]))
-heavy = [name for name in ("torch", "matplotlib", "scipy.stats") if name in sys.modules]
+heavy = [name for name in ("torch", "matplotlib", "scipy.stats", "pooch", "tqdm", "requests") if name in sys.modules]
 lessons = [maths + cost(names) for names in json.loads(sys.argv[2])]
 print(json.dumps([heavy, [one / yardstick for one in (maths, *lessons)]]))
 """
