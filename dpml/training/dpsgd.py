@@ -122,7 +122,7 @@ def sgd() -> Mechanism:
     def noise_multiplier(**target: Any) -> float:
         raise ValueError("mechanism must have noise to meet a target, got sgd()")
 
-    accountant = Accountant(guarantees, lambda **setting: None, noise_multiplier)
+    accountant = Accountant(guarantees, noise_multiplier)
     return each_example("sgd", settings={}, each=Each(torch.ones_like, 0.0), accountant=accountant)
 
 

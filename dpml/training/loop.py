@@ -44,7 +44,7 @@ from dpml.training.mechanism import Mechanism
 from dpml.training.models import accuracy
 from dpml.training.per_example import self_test
 from dpml.training.sampling import FixedSize, Sampler, cpu_generator, sampler
-from dpml.training.shared import Share, share_of
+from dpml.training.shared import ALONE, Share, share_of
 from dpml.training.trace import Diverged, Interrupted, Recorder, Run
 from dpml.training.worker import Augment, Corrupt, Source, Worker, on
 
@@ -164,7 +164,7 @@ class Training:
     test: tuple[Tensor, Tensor] | None
     checkpoint: str | Path | None
     augment: Augment | None = None
-    share: Share | None = None
+    share: Share = ALONE
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -227,7 +227,7 @@ class Training:
     def _begin(self) -> None:
         """Make the source, or go on where the checkpoint ends; see that all processes are about to do the same."""
         self.common: dict[str, Any] = {}
-        if self.path is not None or self.share is not None:
+        if self.path is not None or self.share.group is not None:
             given = self.mechanism, self.sampling, self.delta, self.optimizer, self.parameters, self.device
             self.common = {**_run_state.settings(*given, self.x, self.y), **self.settings}
         loaded = None if self.path is None else _run_state.load(self.path, self.common)
@@ -239,8 +239,8 @@ class Training:
                 self._restore(loaded)
             except Exception as error:
                 raise ValueError(f"checkpoint must hold this model and optimizer, got {self.path}: {error}") from error
-        if self.share is not None:
-            self._agree(self.share)
+        if self.share.group is not None:
+            self._agree()
 
     # ---- the steps ----
 
@@ -267,7 +267,7 @@ class Training:
 
     def _go_on(self) -> Run:
         """The steps that are left, and the points of the trace."""
-        quiet = True if self.share is not None and self.share.rank > 0 else None
+        quiet = self.share.rank > 0 or None
         bar = tqdm(total=self.steps, initial=self.done, disable=quiet, delay=0.5, desc="private steps")
         with bar, _run_state.Deferred() as interruption:
             try:
@@ -303,18 +303,18 @@ class Training:
 
     def _stops(self, asked: bool, due: bool) -> bool:
         """Whether Ctrl+C was pressed; where processes share a run, in any of them: all stop after the same step."""
-        if self.share is None:
+        if self.share.group is None:
             return asked
         together = self.looks_always or due or self.done % CUDA_CHECK == 0
         return together and self.share.any(asked, self.device)
 
-    def _agree(self, share: Share) -> None:
+    def _agree(self) -> None:
         """See that all processes are about to do the same."""
         state = self.source.state()["randomness"]
         facts = {"checkpoint": self.done, **self.common, "steps": self.steps, "trace_every": self.every}
         facts["model"] = _run_state.fingerprint(*self.parameters.values())
         facts["generator"] = _run_state.fingerprint(*(state[name] for name in sorted(state)))
-        share.agree(facts)
+        self.share.agree(facts)
 
     def _look(self) -> None:
         """Stop if something was not finite since the last look."""

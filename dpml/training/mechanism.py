@@ -16,16 +16,15 @@ audit. `dpml.training.dpsgd` and `dpml.training.trimming` make them, with two fu
 
 The noise is drawn once, in one piece, on the sum of all micro-batches, also when the batch is empty; and here only.
 
-Costs add up over time as well: `together` composes runs of different noise and rate. Neighbours are those of the
-samplers (`dpml.training.sampling`). Where a sampler computes the divisor from the number n of records, which differs
-between add/remove neighbours, the guarantee says "with n taken as public".
+Neighbours are those of the samplers (`dpml.training.sampling`). Where a sampler computes the divisor from the number n
+of records, which differs between add/remove neighbours, the guarantee says "with n taken as public".
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -33,31 +32,28 @@ from torch import Tensor, nn
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.accounting.pld import losses
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, Sampler, sampler
-from dpml.training.shared import Share
+from dpml.training.shared import ALONE, Share
 
 __all__ = ["Accountant", "Batch", "Decision", "Each", "Mechanism", "Release", "State", "each_example", "gaussian"]
-__all__ += ["together", "whole_batch"]
+__all__ += ["whole_batch"]
 
 State = dict[str, Tensor | float]
 """What a mechanism remembers from step to step, and reports: numbers or tensors, which a checkpoint can hold."""
 
 
 class Accountant(NamedTuple):
-    """How a mechanism is accounted: three functions, which are given a sampler and the number n of records.
+    """How a mechanism is accounted: two functions, which are given a sampler and the number n of records.
 
     Attributes:
         guarantees: of an increasing sequence of step counts, ``sampling=``, ``n=`` and ``delta=``: a guarantee each.
-        loss: of ``sampling=`` and ``n=``: the privacy loss of one step, None where no epsilon holds.
         noise_multiplier: of ``sampling=``, ``n=``, ``steps=``, ``epsilon=`` and ``delta=``: the sigma for a target.
 
     Source: definition.
     """
 
     guarantees: Callable[..., list[Guarantee]]
-    loss: Callable[..., losses.Loss | None]
     noise_multiplier: Callable[..., float]
 
 
@@ -135,7 +131,7 @@ class Mechanism:
         sampling = sampler("sampling", sampling)
         self.start(sampling, n)
         found = self.accountant.guarantees(counts, sampling=sampling, n=n, delta=delta)
-        return [_labelled(guarantee, [sampling]) for guarantee in found]
+        return [_labelled(guarantee, sampling) for guarantee in found]
 
     def guarantee(self, *, sampling: Sampler, n: int, steps: int, delta: float) -> Guarantee:
         """Return what holds after so many steps on n records: before a run, and the same as the run will say.
@@ -160,40 +156,10 @@ class Mechanism:
         return self.accountant.noise_multiplier(sampling=sampling, n=n, steps=steps, epsilon=epsilon, delta=delta)
 
 
-def together(runs: Sequence[tuple[Mechanism, Sampler, int]], *, n: int, delta: float) -> Guarantee:
-    """Return what holds for all `runs` on the same n records together: each a mechanism, a sampler and its steps.
-
-    Noise, rate and mechanism may differ from run to run, and a later run may be chosen by what an earlier one gave. The
-    samplers must share one neighbouring relation.
-
-    Raises:
-        ValueError: if runs is not a non-empty list of such triples, or the samplers differ in their neighbours;
-            otherwise as `Mechanism.guarantees`.
-
-    Source: `dpml.accounting.pld.losses.compose`.
-    """
-    if not isinstance(runs, list | tuple) or not runs or not all(_is_run(run) for run in runs):
-        raise ValueError(f"runs must be a non-empty list of (mechanism, sampling, steps), got {repr(runs)[:60]}")
-    parts, infinite = [], False
-    samplings = [sampler("sampling", sampling) for _, sampling, _ in runs]
-    for mechanism, sampling, steps in runs:
-        mechanism.start(sampling, n)
-        loss = mechanism.accountant.loss(sampling=sampling, n=n)
-        infinite |= loss is None and steps > 0
-        parts += [] if loss is None else [(loss, steps)]
-    if infinite:
-        return Guarantee(math.inf, delta=arguments.probability("delta", delta), kind="exact", adjacency="add/remove")
-    return _labelled(losses.compose(parts, delta=delta).guarantee(), samplings)
-
-
-def _labelled(guarantee: Guarantee, samplings: Sequence[Sampler]) -> Guarantee:
-    """Say that n is taken as public where a divisor was computed from it and neighbours differ in it."""
-    derived = any(not isinstance(sampling, FixedSize) and sampling.expected_batch is None for sampling in samplings)
+def _labelled(guarantee: Guarantee, sampling: Sampler) -> Guarantee:
+    """Say that n is taken as public where the divisor was computed from it and neighbours differ in it."""
+    derived = not isinstance(sampling, FixedSize) and sampling.expected_batch is None
     return replace(guarantee, public="n") if derived and guarantee.adjacency != "replace-one" else guarantee
-
-
-def _is_run(run: Any) -> bool:
-    return isinstance(run, tuple) and len(run) == 3 and isinstance(run[0], Mechanism)
 
 
 def gaussian(sigma: float) -> Accountant:
@@ -204,7 +170,6 @@ def gaussian(sigma: float) -> Accountant:
 
     return Accountant(
         guarantees=lambda counts, *, sampling, n, delta: sampling.guarantees(counts, n=n, sigma=sigma, delta=delta),
-        loss=lambda *, sampling, n: sampling.loss(n=n, sigma=sigma) if sigma > 0.0 else None,
         noise_multiplier=lambda *, sampling, **target: sampling.noise_multiplier(**target),
     )
 
@@ -228,30 +193,29 @@ class Batch:
         *,
         ids: Tensor,
         parameters: Mapping[str, nn.Parameter],
-        share: Share | None = None,
+        share: Share = ALONE,
     ) -> None:
         first = next(iter(parameters.values()))
-        self._share, self._gathered = share, dict[str, Tensor]()
+        self._share = share
         self.ids, self._coming, self._kept, self._parameters = ids, iter(chunks), list[PerExample](), parameters
         self._empty = torch.empty(0, dtype=torch.promote_types(first.dtype, torch.float32), device=first.device)
         self._norms, self._losses, self._weights = [self._empty], [self._empty], [self._empty]
 
-    @property
+    @cached_property
     def norms(self) -> Tensor:
         """The norms of all gradients; from here on, what one backward pass left of each micro-batch is kept."""
         self._kept += map(self._seen, self._coming)
-        return self._of_all("norms", self._norms)
+        return self._share.gathered(_joined(self._norms), len(self.ids))
 
-    @property
+    @cached_property
     def losses(self) -> Tensor:
-        """The losses of all examples that were looked at."""
-        return self._of_all("losses", self._losses)
+        """The losses of all examples, once they were looked at."""
+        return self._share.gathered(_joined(self._losses), len(self.ids))
 
     @property
     def clipped(self) -> Tensor:
         """How many examples got a weight below 1."""
-        below = (_joined(self._weights) < 1.0).sum()
-        return below if self._share is None else self._share.total(below)
+        return self._share.total((_joined(self._weights) < 1.0).sum())
 
     def sum(self, weights: Tensor) -> Tensor:
         """Return the weighted sum, of as many `weights` as there are norms.
@@ -263,9 +227,8 @@ class Batch:
         """
         if weights.shape != self.norms.shape:
             raise ValueError(f"weights must be one for each norm, got shape {tuple(weights.shape)}")
-        weights = weights if self._share is None else weights[self._share.mine]
         sizes = [len(chunk.norms) for chunk in self._kept]
-        pieces = [weights] if len(sizes) == 1 else torch.split(weights, sizes) if sizes else []
+        pieces = torch.split(weights[self._share.mine], sizes) if sizes else []
         return self._total(zip(self._kept, pieces, strict=True))
 
     def sum_each(self, weigh: Callable[[Tensor], Tensor]) -> Tensor:
@@ -286,15 +249,7 @@ class Batch:
             sums = chunk.sum(weights)
             total.add_(torch.cat([sums[name].reshape(-1) for name in self._parameters]))
             self._weights.append(weights)
-        return total if self._share is None else self._share.total(total)
-
-    def _of_all(self, name: str, own: list[Tensor]) -> Tensor:
-        """One number for each example of the batch, gathered once from all processes that share it."""
-        if self._share is None:
-            return _joined(own)
-        if name not in self._gathered:
-            self._gathered[name] = self._share.gathered(_joined(own), len(self.ids))
-        return self._gathered[name]
+        return self._share.total(total)
 
 
 def _joined(pieces: list[Tensor]) -> Tensor:

@@ -31,17 +31,17 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-__all__ = ["Share", "share_of"]
+__all__ = ["ALONE", "Share", "share_of"]
 
 
 @dataclass(frozen=True)
 class Share:
-    """The share of process `rank` of `size` in a group.
+    """The share of process `rank` of `size` in a group; of one process alone, without a group, it is all.
 
     Source: definition.
     """
 
-    group: distributed.ProcessGroup
+    group: distributed.ProcessGroup | None
     rank: int
     size: int
 
@@ -61,6 +61,8 @@ class Share:
 
         Source: definition.
         """
+        if self.group is None:
+            return values
         try:
             distributed.all_reduce(values, group=self.group)
         except RuntimeError as error:
@@ -74,6 +76,8 @@ class Share:
 
         Source: definition.
         """
+        if self.group is None:
+            return own
         every = own.new_zeros(count)
         every[self.mine] = own
         return self.total(every) if count else every
@@ -101,8 +105,12 @@ class Share:
                     raise ValueError(f"{name} must be the same in all processes, got another one in process {rank}")
 
 
-def share_of(group: Any) -> Share | None:
-    """Return this process's share in a group; None where there is no group.
+ALONE = Share(None, 0, 1)
+"""The share of a process that trains without others."""
+
+
+def share_of(group: Any) -> Share:
+    """Return this process's share in a group; `ALONE` where there is no group.
 
     Raises:
         ValueError: if group is neither None nor a process group that this process belongs to.
@@ -110,7 +118,7 @@ def share_of(group: Any) -> Share | None:
     Source: definition.
     """
     if group is None:
-        return None
+        return ALONE
     if not isinstance(group, distributed.ProcessGroup):
         raise ValueError(
             f"group must be None or a process group such as torch.distributed.group.WORLD, got {type(group).__name__}"

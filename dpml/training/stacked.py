@@ -15,15 +15,12 @@ rounding of the sums only. Mechanisms are those that weigh each example alone: `
 | `shards` | None: every model sees all records | K lists of record numbers |
 | `mechanism` | a mechanism | K mechanisms |
 | `sampling` | a sampler | K samplers |
-| batches | drawn from the generator `common` | None: from ``generators[k]`` |
 
 Poisson batches of K models differ in size. They are filled up to the longest with copies of one record at weight 0,
 which is exactly as if these were absent.
 
 Privacy. The guarantee of a run is that of its model alone. Who sees several models of the same records needs their
-composition. Models with a common batch share the coins of the sampling, so that K independent mechanisms are not what
-is composed: all their sums together, each divided by its $C_k \sigma_k$, are one subsampled Gaussian mechanism of
-noise multiplier $(\sum_k \sigma_k^{-2})^{-1/2}$. Models on disjoint shards are different: one record is in one of them.
+composition. Models on disjoint shards are different: one record is in one of them.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ from dpml.accounting.guarantee import Guarantee
 from dpml.training import _checks, _self_test
 from dpml.training._checks import LossFunction
 from dpml.training._numbers import record_numbers
-from dpml.training._run_state import new_seed
+from dpml.training._run_state import Randomness
 from dpml.training.mechanism import Mechanism
 from dpml.training.per_example import self_test
 from dpml.training.sampling import Sampler, cpu_generator, sampler
@@ -57,20 +54,14 @@ class StackedRun(NamedTuple):
 
     Attributes:
         stack: the trained networks.
-        losses: shape (steps, K), mean loss of the batch before each update; nan where the batch was empty.
-        clipped: shape (steps, K), fraction of the batch with a weight below 1; nan where it was empty.
         diverged: shape (K,), int64: the first step, counted from 1, in which a loss or a gradient of the model was not
             finite, or 0. The other models are not touched by it.
         guarantees: one for each model, for that model alone.
-
-    Losses and fractions have no noise: they are not covered by the guarantees.
 
     Source: definition.
     """
 
     stack: Stack
-    losses: torch.Tensor
-    clipped: torch.Tensor
     diverged: torch.Tensor
     guarantees: tuple[Guarantee, ...]
 
@@ -88,7 +79,6 @@ def train(
     delta: float,
     generators: Sequence[torch.Generator],
     shards: Sequence[torch.Tensor] | None = None,
-    common: torch.Generator | None = None,
 ) -> StackedRun:
     """Train K networks, each as `dpml.training.loop.train` would; `stacked` itself is not changed.
 
@@ -108,8 +98,6 @@ def train(
         delta: the delta of the guarantees, in [0, 1].
         generators: K different generators on the CPU, of batches and noise.
         shards: the record numbers of each model, K int64 tensors; None for all records.
-        common: a generator on the CPU, from which one batch for all models is drawn in every step; the shards must be
-            equally long then.
 
     Raises:
         ValueError: for bad input, before any step.
@@ -120,19 +108,17 @@ def train(
     flat = flat_examples(x, stacked)
     y = _labels(y, len(flat), models, stacked.parameters.device)
     mechanisms = _mechanisms(mechanism, models)
-    samplers = _samplers(sampling, models, common)
+    samplers = _samplers(sampling, models)
     steps = arguments.integer("steps", steps, 1, 10**9)
-    generators = _generators(generators, models, common)
-    parts = _shards(shards, len(flat), models, common)
-    sizes = [len(flat)] * models if parts is None else [len(part) for part in parts]
-    _fitting_loss(loss_fn, flat, y.view(-1, len(flat)), stacked, samplers[0])
-    settings = list(zip(mechanisms, samplers, sizes, strict=True))
+    generators = _generators(generators, models)
+    parts = _shards(shards, len(flat), models)
+    _fitting_loss(loss_fn, flat, y, stacked, samplers[0])
+    settings = list(zip(mechanisms, samplers, map(len, parts), strict=True))
     known = {
         one: one[0].guarantee(sampling=one[1], n=one[2], steps=steps, delta=delta) for one in dict.fromkeys(settings)
     }
     stack = Stack(stacked.parameters.detach().clone(), stacked.sizes)
     updates = _optimizer(optimizer, stack.parameters)
-    batches = _Batches(flat, y, samplers, sizes, parts, generators, common)
     parameters = stack.parameters
     deviation, expected = (
         torch.tensor(values, dtype=flat.dtype, device=flat.device)[:, None]
@@ -142,85 +128,37 @@ def train(
     for k, one in enumerate(mechanisms):
         places.setdefault(one, []).append(k)
     weighed = [(one.each, torch.tensor(rows, device=flat.device)) for one, rows in places.items() if one.each]
-    noise = [_noise_generator(generator, flat.device) for generator in generators]  # also where none is added
+    noise = [Randomness(generator, flat.device).noise for generator in generators]  # also where none is added
     noisy = bool(deviation.any())
     total = torch.empty_like(parameters)
-    losses, clipped = parameters.new_zeros(steps, models), parameters.new_zeros(steps, models)
     diverged = torch.zeros(models, dtype=torch.int64, device=parameters.device)
     for step in tqdm(range(steps), disable=None, delay=0.5, desc=f"steps of {models} models"):
-        batch = batches.draw()
-        examples = StackedPerExample(stack, loss_fn, batch.x, batch.y)
+        index, here = _drawn(samplers, parts, generators, parameters)
+        examples = StackedPerExample(stack, loss_fn, flat[index], y.gather(1, index))
         norms = examples.norms
         weights = torch.empty_like(norms)
         for each, rows in weighed:  # one call for all models of a mechanism
             weights[rows] = each.weigh(norms[rows])
-        examples.sum(weights if batch.here is None else weights * batch.here, out=total)
+        examples.sum(weights.mul_(here), out=total)
         for row, size, generator in zip(total, deviation, noise, strict=True) if noisy else ():
             row += torch.empty_like(row).normal_(generator=generator) * size
         parameters.grad = total.div_(expected)
-        losses[step] = _mean(examples.losses, batch.here)
-        clipped[step] = _mean((weights < 1.0).to(weights.dtype), batch.here)
-        good = total.isfinite().all(1) & (losses[step].isfinite() | (batch.counts == 0))
+        good = total.isfinite().all(1) & (examples.losses.isfinite() | (here == 0)).all(1)
         diverged = torch.where(good | (diverged > 0), diverged, step + 1)
         updates.step()
     parameters.grad = None
-    return StackedRun(stack, losses, clipped, diverged, tuple(known[one] for one in settings))
+    return StackedRun(stack, diverged, tuple(known[one] for one in settings))
 
 
-class _Batch(NamedTuple):
-    """x (K, B, features) or (B, features); y (K, B) or (B,); here (K, B) is 0 for filling, None if there is none."""
-
-    x: torch.Tensor
-    y: torch.Tensor
-    here: torch.Tensor | None
-    counts: torch.Tensor
-
-
-class _Batches(NamedTuple):
-    """Where the batches of all models come from."""
-
-    x: torch.Tensor
-    y: torch.Tensor
-    samplers: list[Any]
-    sizes: list[int]
-    shards: list[torch.Tensor] | None
-    generators: list[torch.Generator]
-    common: torch.Generator | None
-
-    def draw(self) -> _Batch:
-        """The batches of a step: one for all, or one for each model, filled up to the longest."""
-        models = len(self.samplers)
-        if self.common is not None:
-            places = self.samplers[0].draw(self.sizes[0], generator=self.common)
-            index = places if self.shards is None else torch.stack([shard[places] for shard in self.shards])
-            counts, here = torch.full((models,), len(places)), None
-        else:
-            each = zip(self.samplers, self.sizes, self.generators, strict=True)
-            drawn = [one.draw(n, generator=generator) for one, n, generator in each]
-            if self.shards is not None:
-                drawn = [shard[places] for shard, places in zip(self.shards, drawn, strict=True)]
-            counts = torch.tensor([len(places) for places in drawn])
-            index = pad_sequence(drawn, batch_first=True)
-            ragged = int(counts.min()) < index.shape[1]
-            here = (torch.arange(index.shape[1]) < counts[:, None]).to(self.x) if ragged else None
-        index = index.to(self.x.device)
-        x = self.x[index]
-        y = self.y[index] if self.y.dim() == 1 else self.y.gather(1, index.expand(models, -1))
-        return _Batch(x, y, here, counts.to(self.x.device))
-
-
-def _mean(values: torch.Tensor, here: torch.Tensor | None) -> torch.Tensor:
-    if here is None:
-        return values.mean(1)
-    return torch.where(here > 0, values, 0.0).sum(1) / here.sum(1)
-
-
-def _noise_generator(generator: torch.Generator, device: torch.device) -> torch.Generator:
-    """As in `dpml.training.loop`, so that a single run with the same generator draws the same batches and noise."""
-    noise = torch.Generator(device).manual_seed(new_seed(generator))
-    for _ in range(2 if device.type == "cuda" else 1):
-        new_seed(generator)  # the seeds of layers such as dropout, which these networks do not have
-    return noise
+def _drawn(
+    samplers: list[Sampler], shards: list[torch.Tensor], generators: list[torch.Generator], like: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The record numbers of a batch for each model, (K, B), filled up to the longest, and 0 where they are filling."""
+    each = zip(samplers, shards, generators, strict=True)
+    numbers = [shard[sampling.draw(len(shard), generator=generator)] for sampling, shard, generator in each]
+    index = pad_sequence(numbers, batch_first=True)
+    here = torch.arange(index.shape[1]) < torch.tensor([len(own) for own in numbers])[:, None]
+    return index.to(like.device), here.to(like)
 
 
 # ---- what is refused ----
@@ -247,7 +185,7 @@ def _labels(y: Any, count: int, models: int, device: torch.device) -> torch.Tens
         arguments.refuse("y", allowed, y)
     if y.is_floating_point() and not bool(torch.isfinite(y).all()):
         raise ValueError(f"y must be {allowed} with finite numbers, got an element that is not finite")
-    return y
+    return y.expand(models, count)
 
 
 def _fitting_loss(loss_fn: Any, flat: torch.Tensor, y: torch.Tensor, stacked: Stack, sampling: Sampler) -> None:
@@ -260,34 +198,27 @@ def _fitting_loss(loss_fn: Any, flat: torch.Tensor, y: torch.Tensor, stacked: St
         _self_test.halves(network, loss_fn, flat[batch], y[k][batch])
 
 
-def _generators(value: Any, models: int, common: Any) -> list[torch.Generator]:
+def _generators(value: Any, models: int) -> list[torch.Generator]:
     allowed = f"a list of {models} torch.Generator, one for each model"
     found = [cpu_generator(generator) for generator in _list("generators", value, models, allowed)]
-    everyone = found if common is None else [*found, cpu_generator(common)]
-    if len({id(generator) for generator in everyone}) < len(everyone):
+    if len({id(generator) for generator in found}) < models:
         raise ValueError(
             "generators must be different objects: one that stands twice would be drawn from in turn, got one twice"
         )
     return found
 
 
-def _samplers(value: Any, models: int, common: Any) -> list[Any]:
+def _samplers(value: Any, models: int) -> list[Any]:
     if not isinstance(value, list | tuple):
         return [sampler("sampling", value)] * models
-    if common is not None:
-        raise ValueError(f"sampling must be one sampler for common batches, got a list of {len(value)}")
     return [sampler("sampling", one) for one in _list("sampling", value, models, f"a sampler or {models} of them")]
 
 
-def _shards(value: Any, count: int, models: int, common: Any) -> list[torch.Tensor] | None:
+def _shards(value: Any, count: int, models: int) -> list[torch.Tensor]:
     if value is None:
-        return None
+        return [torch.arange(count)] * models
     allowed = f"a list of {models} int64 tensors of record numbers"
-    shards = [record_numbers("shards", shard, count, least=1) for shard in _list("shards", value, models, allowed)]
-    sizes = [len(shard) for shard in shards]
-    if common is not None and len(set(sizes)) > 1:
-        raise ValueError(f"shards must be equally long for common batches, got {min(sizes)} to {max(sizes)} records")
-    return shards
+    return [record_numbers("shards", shard, count, least=1) for shard in _list("shards", value, models, allowed)]
 
 
 def _optimizer(make: Any, parameters: torch.Tensor) -> torch.optim.Optimizer:

@@ -23,7 +23,7 @@ from dpml.training._checks import LossFunction
 from dpml.training.mechanism import Batch, Mechanism, State
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import Sampler, micro_batches
-from dpml.training.shared import Share
+from dpml.training.shared import ALONE, Share
 
 __all__ = ["Augment", "Corrupt", "Source", "Step", "Worker"]
 
@@ -94,7 +94,7 @@ class Worker:
     micro_batch: int | None = None
     corrupt: Corrupt | None = None
     augment: Augment | None = None
-    share: Share | None = None
+    share: Share = ALONE
     memory: State = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,8 +108,7 @@ class Worker:
         """Sample; weigh, sum and add noise, as the mechanism says; divide."""
         with self.randomness.for_layers():
             ids = self.sampling.draw(len(self.x), generator=self.randomness.sampling)
-            mine = ids if self.share is None else ids[self.share.mine]
-            chunks, here = self._chunks(mine), ids.to(self.device)
+            chunks, here = self._chunks(ids[self.share.mine]), ids.to(self.device)
             batch = Batch(chunks, ids=here, parameters=self.parameters, share=self.share)
             released = self.mechanism.release(batch, state=self.memory, generator=self.randomness.noise)
             gradient = released.vector.div_(self.sampling.expected(len(self.x)))
