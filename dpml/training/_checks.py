@@ -16,18 +16,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from dpml.training import _run_state
 
-__all__ = [
-    "LossFunction",
-    "classified",
-    "differing",
-    "evaluated",
-    "examples",
-    "examples_tried",
-    "layers_that_mix",
-    "module",
-]
-__all__ += ["one_device", "one_loss_each", "optimizer", "out_of_range", "pair", "trained_parameters"]
-
 LossFunction = Callable[[Any, Tensor], Tensor]
 """A function of outputs and labels that returns one loss for each example."""
 

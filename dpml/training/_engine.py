@@ -22,8 +22,6 @@ from torch.utils import _pytree as pytree
 from dpml.training import _checks
 from dpml.training._layers import Part, any_layer, named, rule_of
 
-__all__ = ["Call", "Parts", "Plan", "Unit", "contract", "differentiate", "exact_products", "plan_of"]
-
 Parts = list[tuple[str, Part]]
 
 
@@ -73,7 +71,6 @@ def plan_of(model: nn.Module) -> Plan:
     Raises:
         ValueError: for a model that cannot be trained per example, by the name of the layer and with the remedy.
     """
-    _checks.module(model)
     signature = _signature(model)
     plan = _PLANS.get(model)
     if plan is None or plan.signature != signature:
@@ -282,20 +279,16 @@ def _no_autocast(device: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
-def exact_products(device: str) -> AbstractContextManager[Any]:
-    """Products in full precision: with TF32 or bf16 a sum could exceed what the norms promise, by 2^-11 or more."""
-    backend: Any = torch.backends.cuda if device == "cuda" else torch.backends.mkldnn
-    if backend.matmul.fp32_precision in ("none", "ieee"):
-        return _no_autocast(device)
-    return _raised_precision(backend.matmul, device)
-
-
 @contextmanager
-def _raised_precision(products: Any, device: str) -> Iterator[None]:
+def exact_products(device: str) -> Iterator[None]:
+    """Products in full precision: with TF32 or bf16 a sum could exceed what the norms promise, by 2^-11 or more."""
+    products: Any = (torch.backends.cuda if device == "cuda" else torch.backends.mkldnn).matmul
     before = products.fp32_precision
     try:
-        products.fp32_precision = "ieee"
+        if before not in ("none", "ieee"):  # switching costs, so only if needed
+            products.fp32_precision = "ieee"
         with _no_autocast(device):
             yield
     finally:
-        products.fp32_precision = before
+        if before not in ("none", "ieee"):
+            products.fp32_precision = before

@@ -36,8 +36,6 @@ from torch.utils import _pytree as pytree
 if TYPE_CHECKING:
     from dpml.training._engine import Call, Unit
 
-__all__ = ["Part", "any_layer", "held", "named", "rule_of"]
-
 
 class Part(NamedTuple):
     """One layer's share: `squares` [B], and `contract`, from weights [B] in `dtype` to sums by local parameter name."""

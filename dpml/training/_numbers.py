@@ -9,8 +9,6 @@ from torch import Tensor
 
 from dpml import arguments
 
-__all__ = ["labels", "record_numbers"]
-
 
 def record_numbers(name: str, value: Any, n: int, *, least: int = 0) -> Tensor:
     """Return `value` on the CPU if it is an int64 tensor of at least `least` different numbers in [0, n).
@@ -26,15 +24,15 @@ def record_numbers(name: str, value: Any, n: int, *, least: int = 0) -> Tensor:
     return found
 
 
-def labels(name: str, value: Any, count: int, *, classes: int) -> None:
-    """Refuse anything but `count` labels in [0, classes), int64.
+def labels(name: str, value: Any, count: int | None, *, classes: int) -> None:
+    """Refuse anything but `count` labels in [0, classes), int64; None for at least one.
 
     Raises:
         ValueError: as said.
     """
-    allowed = f"an int64 tensor of {count} labels in [0, {classes})"
+    allowed = f"an int64 tensor of {count or 'some'} labels in [0, {classes})"
     _refuse_others(name, value, classes, allowed)
-    if len(value) != count:
+    if len(value) != count if count is not None else not len(value):
         raise ValueError(f"{name} must be {allowed}, got {len(value)}")
 
 

@@ -15,8 +15,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Deferred", "Randomness", "checkpoint_path", "fingerprint", "fits", "global_state", "kept_global_state"]
-__all__ += ["load", "new_seed", "save", "set_global_state", "settings"]
+from dpml import arguments
 
 State = dict[str, torch.Tensor]
 
@@ -36,9 +35,8 @@ class Randomness:
         self.device = device
         self.sampling = generator
         self.noise = torch.Generator(device).manual_seed(new_seed(generator))
-        self._layers = {"cpu": torch.Generator().manual_seed(new_seed(generator)).get_state()}
-        if device.type == "cuda":
-            self._layers["cuda"] = torch.Generator(device).manual_seed(new_seed(generator)).get_state()
+        kinds = dict.fromkeys(("cpu", device.type))
+        self._layers = {kind: torch.Generator(kind).manual_seed(new_seed(generator)).get_state() for kind in kinds}
 
     @contextlib.contextmanager
     def for_layers(self) -> Iterator[None]:
@@ -115,7 +113,7 @@ class Deferred:
 
 # ---- the disk: written whole or not at all, and continued only under the same settings and data ----
 
-VERSION = 3
+VERSION = 4
 
 
 def checkpoint_path(checkpoint: Any) -> Path | None:
@@ -126,11 +124,9 @@ def checkpoint_path(checkpoint: Any) -> Path | None:
     """
     if checkpoint is None:
         return None
-    if not isinstance(checkpoint, str | os.PathLike):
-        raise ValueError(f"checkpoint must be None or the path of a file, got {type(checkpoint).__name__}")
-    path = Path(checkpoint)
-    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
-        raise ValueError(f"checkpoint must be the path of a file in an existing folder, got {str(path)!r}")
+    path = Path(checkpoint) if isinstance(checkpoint, str | os.PathLike) else None
+    if path is None or (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
+        arguments.refuse("checkpoint", "None or the path of a file in an existing folder", checkpoint)
     return path
 
 

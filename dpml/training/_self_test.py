@@ -27,8 +27,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpml.training import _checks, _engine, _run_state
 
-__all__ = ["again", "compare", "halves", "one_by_one"]
-
 _LOWER = (torch.float16, torch.bfloat16, torch.float32)
 _EVERYWHERE = "statistics over the batch or its size, and for random numbers, in the model and in loss_fn"
 _RESTS = slice(1, None), slice(0, 1), slice(0, None, 4)

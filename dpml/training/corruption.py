@@ -22,6 +22,7 @@ import torch
 from torch.nn import functional
 
 from dpml import arguments
+from dpml.training._numbers import labels, record_numbers
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import cpu_generator
 
@@ -65,17 +66,17 @@ def flipped_labels(y: torch.Tensor, *, fraction: float, classes: int, generator:
     """Return labels of which the chosen fraction is another one of the `classes`, uniformly; y is not changed.
 
     Raises:
-        ValueError: if y is not an integer tensor [n] of labels in [0, classes), classes is not an integer >= 2, or as
+        ValueError: if y is not an int64 tensor [n] of labels in [0, classes), classes is not an integer >= 2, or as
             `chosen`.
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.1, "label corruption".
     """
     classes = _labels(y, classes)
-    ids = chosen(len(y), fraction=fraction, generator=generator).to(y.device)
-    shift = torch.randint(1, classes, (len(ids),), generator=generator).to(y.device)
-    after = y.clone()
-    after[ids] = ((y[ids] + shift) % classes).to(y.dtype)
-    return Corrupted(after, ids)
+
+    def shift(like: torch.Tensor) -> torch.Tensor:
+        return torch.randint(1, classes, like.shape, generator=generator).to(like)
+
+    return _changed(y, fraction, generator, lambda some: (some + shift(some)) % classes)
 
 
 def targeted_labels(y: torch.Tensor, *, fraction: float, classes: int, generator: torch.Generator) -> Corrupted:
@@ -87,10 +88,7 @@ def targeted_labels(y: torch.Tensor, *, fraction: float, classes: int, generator
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.3, "targeted label flipping".
     """
     classes = _labels(y, classes)
-    ids = chosen(len(y), fraction=fraction, generator=generator).to(y.device)
-    after = y.clone()
-    after[ids] = classes - 1 - y[ids]
-    return Corrupted(after, ids)
+    return _changed(y, fraction, generator, lambda some: classes - 1 - some)
 
 
 def noisy_features(
@@ -106,11 +104,11 @@ def noisy_features(
     if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.dim() < 1 or len(x) == 0:
         raise ValueError(f"x must be a floating tensor with one example per row, got {type(x).__name__}")
     deviation = arguments.real("variance", variance, 0.0, low_open=True) ** 0.5
-    ids = chosen(len(x), fraction=fraction, generator=generator).to(x.device)
-    noise = torch.randn((len(ids), *x.shape[1:]), generator=generator, dtype=x.dtype).to(x.device)
-    after = x.clone()
-    after[ids] += deviation * noise
-    return Corrupted(after, ids)
+
+    def noise(like: torch.Tensor) -> torch.Tensor:
+        return torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like)
+
+    return _changed(x, fraction, generator, lambda some: some + deviation * noise(some))
 
 
 class SentGradients(NamedTuple):
@@ -133,7 +131,7 @@ def noisy_gradients(
     batch are formed one by one, which costs memory.
 
     Raises:
-        ValueError: if ids is not an int64 tensor of numbers in [0, n), or variance is not in (0, inf).
+        ValueError: if ids is not an int64 tensor of different numbers in [0, n), or variance is not in (0, inf).
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.1, "gradient corruption".
     """
@@ -165,7 +163,7 @@ def flipped_gradients(ids: torch.Tensor, *, n: int) -> Callable[[PerExample, tor
     """Return the `corrupt` of the trainer under which the examples `ids` of n send the negative gradient.
 
     Raises:
-        ValueError: if ids is not an int64 tensor of numbers in [0, n).
+        ValueError: if ids is not an int64 tensor of different numbers in [0, n).
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.3, "gradient bit-flipping".
     """
@@ -181,18 +179,22 @@ def flipped_gradients(ids: torch.Tensor, *, n: int) -> Callable[[PerExample, tor
 def _faulty(ids: torch.Tensor, n: int) -> torch.Tensor:
     """Which of n examples are faulty, as booleans on the CPU."""
     n = arguments.integer("n", n, 1)
-    if not isinstance(ids, torch.Tensor) or ids.dim() != 1 or ids.dtype != torch.int64:
-        raise ValueError(f"ids must be an int64 tensor [number of faulty examples], got {type(ids).__name__}")
-    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
-        raise ValueError(f"ids must be numbers of the {n} examples, got {int(ids.min())} to {int(ids.max())}")
     bad = torch.zeros(n, dtype=torch.bool)
-    bad[ids.cpu()] = True
+    bad[record_numbers("ids", ids, n)] = True
     return bad
+
+
+def _changed(
+    values: torch.Tensor, fraction: float, generator: torch.Generator, change: Callable[[torch.Tensor], torch.Tensor]
+) -> Corrupted:
+    """A copy in which the chosen fraction is what `change` makes of it."""
+    ids = chosen(len(values), fraction=fraction, generator=generator).to(values.device)
+    after = values.clone()
+    after[ids] = change(values[ids]).to(values)
+    return Corrupted(after, ids)
 
 
 def _labels(y: torch.Tensor, classes: int) -> int:
     classes = arguments.integer("classes", classes, 2)
-    good = isinstance(y, torch.Tensor) and y.dim() == 1 and len(y) > 0 and not y.is_floating_point()
-    if not good or y.dtype == torch.bool or not 0 <= int(y.min()) <= int(y.max()) < classes:
-        raise ValueError(f"y must be an integer tensor [n] of labels in [0, {classes}), got {type(y).__name__}")
+    labels("y", y, None, classes=classes)
     return classes

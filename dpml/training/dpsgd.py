@@ -41,16 +41,13 @@ gradient may exceed C by rounding of the order of 1e-7 C.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dpml import arguments
-from dpml.accounting.guarantee import Guarantee
-from dpml.training.mechanism import Accountant, Each, Mechanism, each_example, gaussian
+from dpml.training.mechanism import Each, Mechanism, each_example, gaussian
 
 __all__ = ["automatic", "clip", "dp_sgd", "dp_sgd_automatic", "sgd", "update"]
 
@@ -116,13 +113,10 @@ def sgd() -> Mechanism:
     Source: Robbins and Monro, "A stochastic approximation method", Annals of Mathematical Statistics 1951.
     """
 
-    def guarantees(counts: Sequence[int], *, sampling: Any, n: int, delta: float) -> list[Guarantee]:
-        return [Guarantee(math.inf, delta=delta, kind="exact", adjacency="add/remove") for _ in counts]
-
     def noise_multiplier(**target: Any) -> float:
         raise ValueError("mechanism must have noise to meet a target, got sgd()")
 
-    accountant = Accountant(guarantees, noise_multiplier)
+    accountant = gaussian(0.0)._replace(noise_multiplier=noise_multiplier)
     return each_example("sgd", settings={}, each=Each(torch.ones_like, 0.0), accountant=accountant)
 
 

@@ -27,11 +27,11 @@ from torch import nn
 from dpml import arguments
 from dpml.training import models, stacked, stacked_networks
 from dpml.training._numbers import labels
-from dpml.training._run_state import new_seed
 from dpml.training.dpsgd import sgd
 from dpml.training.sampling import FixedSize, Poisson, cpu_generator
 from dpml.training.stacked import OptimizerOf
 from dpml.training.stacked_networks import Stack
+from dpml.training.worker import generators
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -178,8 +178,7 @@ def _trained(
     **how: Any,
 ) -> Stack:
     """A network on each shard. Each has seeds of its own, for its start and its batches: no two share a stream."""
-    seeds = [[new_seed(cpu_generator(generator)) for _ in shards] for _ in range(2)]
-    first, generators = ([torch.Generator().manual_seed(seed) for seed in some] for some in seeds)
+    first, own = (generators(cpu_generator(generator), n=len(shards)) for _ in range(2))
     start = stacked_networks.stack([models.mlp(generator=one, **sizes) for one in first])
     return stacked.train(
         Stack(start.parameters.to(x.device), start.sizes),
@@ -189,7 +188,7 @@ def _trained(
         mechanism=sgd(),
         sampling=samplers,
         delta=0.0,
-        generators=generators,
+        generators=own,
         shards=shards,
         **how,
     ).stack
@@ -202,14 +201,9 @@ def _features(x: Any) -> int:
 
 
 def _released(labels: Any, count: int, classes: Any) -> torch.Tensor:
-    classes = arguments.integer("classes", classes, 2)
-    allowed = f"integers in [-1, {classes - 1}], shape ({count},) or (students, {count})"
-    values = np.asarray(labels) if isinstance(labels, np.ndarray | list | tuple) else np.empty(0)
-    if values.dtype.kind not in "iu" or values.ndim not in (1, 2) or values.shape[-1] != count or not values.size:
+    highest = arguments.integer("classes", classes, 2) - 1
+    values = arguments.whole_numbers("labels", labels, min_size=1, low=-1.0, high=highest)
+    if values.ndim not in (1, 2) or values.shape[-1] != count or not (np.atleast_2d(values) >= 0).any(axis=1).all():
+        allowed = f"integers of shape ({count},) or (students, {count}), one of them >= 0 for each student"
         arguments.refuse("labels", allowed, labels)
-    if int(values.min()) < -1 or int(values.max()) >= classes:
-        raise ValueError(f"labels must be {allowed}, got values from {values.min()} to {values.max()}")
-    rows = np.atleast_2d(values.astype(np.int64))
-    if not (rows >= 0).any(axis=1).all():
-        raise ValueError(f"labels must be {allowed}, with one >= 0 for each student, got a student without a label")
-    return torch.from_numpy(rows)
+    return torch.from_numpy(np.atleast_2d(values).astype(np.int64))

@@ -169,9 +169,7 @@ class Training:
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
-            raise ValueError(
-                f"mechanism must be one, such as dp_sgd(sigma=1.0, clip_norm=1.0), got {repr(self.mechanism)[:60]}"
-            )
+            arguments.refuse("mechanism", "one, such as dp_sgd(sigma=1.0, clip_norm=1.0)", self.mechanism)
         sampler("sampling", self.sampling)
         self.parameters = _checks.trained_parameters(self.model)
         self.device = _checks.one_device(self.parameters)
@@ -191,7 +189,7 @@ class Training:
         self.every = arguments.integer("trace_every", every, 1)
         if self.test is not None:
             if not isinstance(self.test, tuple | list) or len(self.test) != 2:
-                raise ValueError(f"test must be None or a pair of tensors (x, y), got {type(self.test).__name__}")
+                arguments.refuse("test", "None or a pair of tensors (x, y)", self.test)
             _checks.examples(*self.test, names=("test", "test"))
         self.path = _run_state.checkpoint_path(self.checkpoint)
         if self.augment is not None:
@@ -273,7 +271,7 @@ class Training:
             try:
                 while True:
                     due = self.done == self.steps or self.done % self.every == 0
-                    if due and self.recorder.counts["steps"]:
+                    if due and self.recorder.sums:
                         self._look()
                         self._point()
                         bar.set_postfix_str(f"epsilon {self.guarantees[self.done].epsilon:.4g}", refresh=False)
@@ -361,15 +359,13 @@ class Training:
 
     def _result(self, spent: int) -> Run:
         """The run so far, with a last point that a continuation would not keep; so many steps count as spent."""
-        more = (self._so_far(),) if self.recorder.counts["steps"] else ()
+        more = (self._so_far(),) if self.recorder.sums else ()
         points = [int(point["steps"]) for point in (*self.recorder.points, *more)]
         trace = self.recorder.trace(tuple(self._guarantees(points)), more)
         return Run(self.model, trace, self._guarantees([spent])[0], self.done)
 
     def _interrupted(self) -> Interrupted:
-        self._save()
-        run = self._result(self.done)
-        more = "" if self.path is None else f" The same call goes on from there, with {self.path}."
+        run, more = self._result(self.done), self._kept()
         return Interrupted(f"Interrupted after step {self.done} of {self.steps}. Spent: {run.guarantee}{more}", run)
 
     def _diverged(self, step: int) -> Diverged:
@@ -393,7 +389,6 @@ class Training:
             "source": self.source.state(),
             "points": self.recorder.points,
             "sums": self.recorder.sums,
-            "counts": self.recorder.counts,
             "norms": self.last_norms,
         }
 
@@ -411,5 +406,5 @@ class Training:
         _checks.optimizer(self.optimizer, self.parameters)
         self.source.restore(content["source"])
         self.done = content["done"]
-        self.recorder = Recorder(content["points"], on(self.device, content["sums"]), content["counts"])
+        self.recorder = Recorder(content["points"], on(self.device, content["sums"]))
         self.last_norms = content["norms"].to(self.device)

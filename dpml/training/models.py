@@ -50,11 +50,8 @@ def to_tensors(images: ArrayLike) -> torch.Tensor:
     """
     pixels = np.asarray(images) if isinstance(images, np.ndarray | list) else None
     if pixels is None or pixels.dtype != np.uint8 or pixels.ndim not in (3, 4) or hasattr(images, "mask"):
-        came = type(images).__name__ if pixels is None else f"type {pixels.dtype} and shape {pixels.shape}"
-        raise ValueError(
-            "images must be an array of type uint8 and of shape (N, height, width) or (N, height, width, channels), "
-            f"for example fashion_mnist_subset().train_images, got {came}"
-        )
+        allowed = "an array of type uint8 and of shape (N, height, width) or (N, height, width, channels), for example "
+        arguments.refuse("images", f"{allowed}fashion_mnist_subset().train_images", images)
     channels_first = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
     x = torch.from_numpy(np.ascontiguousarray(channels_first)).to(torch.float32)
     return x.div_(255.0).sub_(MEAN).div_(STANDARD_DEVIATION)
@@ -70,8 +67,7 @@ def to_labels(labels: ArrayLike) -> torch.Tensor:
     """
     values = np.asarray(labels) if isinstance(labels, np.ndarray | list | tuple) else None
     if values is None or values.ndim != 1 or values.dtype.kind not in "iu" or hasattr(labels, "mask"):
-        came = type(labels).__name__ if values is None else f"type {values.dtype} and shape {values.shape}"
-        raise ValueError(f"labels must be a one-dimensional array of integers >= 0, got {came}")
+        arguments.refuse("labels", "a one-dimensional array of integers >= 0", labels)
     if values.size and int(values.min()) < 0:
         raise ValueError(f"labels must be a one-dimensional array of integers >= 0, got an element {values.min()}")
     return torch.from_numpy(values.astype(np.int64))
@@ -197,10 +193,7 @@ def accuracy(model: nn.Module, x: torch.Tensor, *, y: torch.Tensor, size: int = 
 def _with_first_weights(model: nn.Sequential, generator: Any) -> nn.Sequential:
     """The model, built on the meta device so that nothing was drawn yet, with weights drawn from `generator`."""
     if not isinstance(generator, torch.Generator):
-        raise ValueError(
-            "generator must be a torch.Generator, for example torch.Generator().manual_seed(0), "
-            f"got {type(generator).__name__}"
-        )
+        arguments.refuse("generator", "a torch.Generator, for example torch.Generator().manual_seed(0)", generator)
     model.to_empty(device=generator.device)
     with torch.no_grad():
         for layer in model.modules():

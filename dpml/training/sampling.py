@@ -18,8 +18,6 @@ data's own n the noise itself tells n from n - 1, from about p > n^2 on in a sin
 are numbers that are fixed without the data: give B as `expected_batch`, here, where every mechanism finds it (trimming
 limits F by it). Without it B is computed from the records that come, and a guarantee of training says "with n taken as
 public". Under replace-one n is public by definition.
-
-`micro_batches` cuts a logical batch into pieces that fit the memory. It has no privacy meaning.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from dpml.accounting import pld
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.pld import fixed_size
 
-__all__ = ["FixedSize", "FullBatch", "Poisson", "Sampler", "cpu_generator", "micro_batches", "sampler"]
+__all__ = ["FixedSize", "FullBatch", "Poisson", "Sampler", "cpu_generator", "sampler"]
 
 
 @dataclass(frozen=True)
@@ -247,25 +245,6 @@ def _keep_expected(sampling: Poisson | FullBatch) -> None:
         object.__setattr__(sampling, "expected_batch", number)
 
 
-def micro_batches(indices: torch.Tensor, *, size: int | None) -> tuple[torch.Tensor, ...]:
-    """Return the logical batch `indices` in pieces of at most `size`; None leaves it whole. No piece is empty.
-
-    Clipped gradients of the pieces add up to those of the batch. Noise is added to the sum of all pieces, once.
-
-    Raises:
-        ValueError: if indices is not a one-dimensional tensor, or size neither None nor an integer >= 1.
-
-    Source: definition; for the reason Abadi et al., "Deep learning with differential privacy", CCS 2016, section 3.1.
-    """
-    if not isinstance(indices, torch.Tensor) or indices.dim() != 1:
-        arguments.refuse("indices", "a one-dimensional tensor", indices)
-    if size is not None:
-        size = arguments.integer("size", size, 1)
-    if len(indices) == 0:
-        return ()
-    return tuple(torch.split(indices, len(indices) if size is None else size))
-
-
 def sampler(name: str, value: Any) -> Sampler:
     """Return `value` if it is one of the samplers of this module.
 
@@ -298,8 +277,6 @@ def cpu_generator(generator: Any) -> torch.Generator:
     Source: definition.
     """
     if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
-        came = f"one on {generator.device}" if isinstance(generator, torch.Generator) else type(generator).__name__
-        raise ValueError(
-            f"generator must be a torch.Generator on the CPU, for example torch.Generator().manual_seed(0), got {came}"
-        )
+        allowed = "a torch.Generator on the CPU, for example torch.Generator().manual_seed(0)"
+        arguments.refuse("generator", allowed, generator)
     return generator

@@ -31,6 +31,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
+from dpml import arguments
+
 __all__ = ["ALONE", "Share", "share_of"]
 
 
@@ -120,7 +122,5 @@ def share_of(group: Any) -> Share:
     if group is None:
         return ALONE
     if not isinstance(group, distributed.ProcessGroup):
-        raise ValueError(
-            f"group must be None or a process group such as torch.distributed.group.WORLD, got {type(group).__name__}"
-        )
+        arguments.refuse("group", "None or a process group such as torch.distributed.group.WORLD", group)
     return Share(group, distributed.get_rank(group), distributed.get_world_size(group))

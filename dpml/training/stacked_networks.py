@@ -43,12 +43,9 @@ class Stack(NamedTuple):
     parameters: torch.Tensor
     sizes: tuple[int, ...]
 
-    def layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return views of the weights (K, out, in) and the biases (K, out) of each layer."""
-        return list(_layers(self.parameters, self.sizes))
-
 
 def _layers(flat: torch.Tensor, sizes: tuple[int, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Views of the weights (K, out, in) and the biases (K, out) of each layer."""
     start = 0
     for inputs, outputs in itertools.pairwise(sizes):
         middle, end = start + outputs * inputs, start + outputs * inputs + outputs
@@ -166,7 +163,7 @@ def predict(stacked: Stack, *, x: torch.Tensor) -> torch.Tensor:
 def _forward(stacked: Stack, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Outputs (K, B, classes) and the inputs of each layer; x is (K, B, features), or (B, features) for all."""
     inputs: list[torch.Tensor] = []
-    for weight, bias in stacked.layers():  # in memory (K, outputs, B): the faster order of the product
+    for weight, bias in _layers(*stacked):  # in memory (K, outputs, B): the faster order of the product
         inputs.append(x)
         if x.dim() == 2:  # one product for all models
             side = torch.addmm(bias.reshape(-1, 1), weight.flatten(0, 1), x.T)
@@ -191,7 +188,7 @@ class StackedPerExample:
     """
 
     def __init__(self, stacked: Stack, loss_fn: LossFunction, x: torch.Tensor, y: torch.Tensor) -> None:
-        layers = stacked.layers()
+        layers = list(_layers(*stacked))
         self._sizes, self._parameters = stacked.sizes, stacked.parameters.shape[1]
         with torch.no_grad():
             outputs, self._inputs = _forward(stacked, x)

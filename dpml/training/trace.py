@@ -105,32 +105,27 @@ class Recorder:
 
     points: list[dict[str, Any]] = field(default_factory=list)
     sums: dict[str, torch.Tensor | float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=lambda: {"examples": 0, "steps": 0})
 
     def add(self, size: int, sums: dict[str, torch.Tensor | float]) -> None:
         """Count one step with a batch of `size`; nothing here waits for the device."""
-        self.counts = {"examples": self.counts["examples"] + size, "steps": self.counts["steps"] + 1}
-        for name, value in sums.items():
-            self.sums[name] = self.sums[name] + value if name in self.sums else value
+        for name, value in {"examples": size, "steps": 1, **sums}.items():
+            self.sums[name] = self.sums.get(name, 0) + value
 
     def point(self, step: int, norms: torch.Tensor, accuracy: float) -> dict[str, Any]:
         """The point after `step` steps: the sums as means, moved to the CPU. Does not reset them."""
-        examples, steps = self.counts["examples"], self.counts["steps"]
-        if len(norms):
-            levels = torch.tensor(QUANTILES, dtype=norms.dtype, device=norms.device)
-            quantiles = torch.quantile(norms, levels).tolist()
-        else:
-            quantiles = [float("nan")] * len(QUANTILES)
+        examples, steps = (int(self.sums.get(name, 0)) for name in ("examples", "steps"))
+        norms = norms if len(norms) else norms.new_full((1,), float("nan"))
+        quantiles = torch.quantile(norms, torch.tensor(QUANTILES).to(norms)).tolist()
         means = {}
         for name, value in self.sums.items():
             of = examples if name in ("loss", "clipped") else steps
             means[name] = float(value) / of if of else float("nan")
-        return {"steps": step, "examples": examples, "norms": quantiles, "accuracy": accuracy, **means}
+        return {**means, "steps": step, "examples": examples, "norms": quantiles, "accuracy": accuracy}
 
     def close(self, point: dict[str, Any]) -> None:
         """Keep `point` and begin again with empty sums."""
         self.points.append(point)
-        self.sums, self.counts = {}, {"examples": 0, "steps": 0}
+        self.sums = {}
 
     def trace(self, guarantees: tuple[Guarantee, ...], more: tuple[dict[str, Any], ...] = ()) -> Trace:
         """The points, and `more` at the end, as arrays."""

@@ -57,6 +57,7 @@ from dpml.training.sampling import Poisson, Sampler
 __all__ = ["NextTrim", "kept", "next_trim", "tsgd", "tsgd_ptr", "upside_down_trim"]
 
 Count = int | Tensor
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 NextTrim = Callable[..., Count]
 """How F moves after a step: a function such as `next_trim`, of an int and a bool as well as of tensors.
@@ -121,9 +122,9 @@ def tsgd_ptr(
     """
     sigma = arguments.real("sigma", sigma, 0.04, 1e4)
     clip_norm = in_range_of_norms("clip_norm", clip_norm)
-    tau = _below("tau", tau, 1.0)
+    tau = arguments.real("tau", tau, 0.0, 1.0, low_open=True, high_open=True)
     scale = arguments.real("scale", scale, 0.01, 1e6)
-    delta0 = _below("delta0", delta0, 0.5)
+    delta0 = arguments.real("delta0", delta0, 0.0, 0.5, low_open=True, high_open=True)
     trim = arguments.integer("trim", trim, 0)
     change = change if change is None else arguments.integer("change", change, 0)
     move = next_trim if rule is None else rule
@@ -280,22 +281,5 @@ def _most(trim: int, sampling: Sampler, n: int) -> int:
         ValueError: if trim is larger.
     """
     most = math.floor(sampling.expected(n))
-    try:
-        arguments.integer("trim", trim, 0, most)
-    except ValueError as error:
-        raise ValueError(f"{error}: it must be fixed before the batch is seen, from its expected size {most}") from None
+    arguments.integer("trim", trim, 0, most)
     return most
-
-
-_MEANING = {
-    "tau": "it is in units of the clip norm, and from 1 on the proposal is the global sensitivity, which needs no test",
-    "delta0": "it is the probability that the test passes at margin 0",
-}
-_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-
-
-def _below(name: str, value: float, high: float) -> float:
-    try:
-        return arguments.real(name, value, 0.0, high, low_open=True, high_open=True)
-    except ValueError as error:
-        raise ValueError(f"{error}: {_MEANING[name]}") from None

@@ -22,7 +22,7 @@ from dpml.training import _checks, _run_state, _self_test
 from dpml.training._checks import LossFunction
 from dpml.training.mechanism import Batch, Mechanism, State
 from dpml.training.per_example import PerExample
-from dpml.training.sampling import Sampler, micro_batches
+from dpml.training.sampling import Sampler
 from dpml.training.shared import ALONE, Share
 
 __all__ = ["Augment", "Corrupt", "Source", "Step", "Worker"]
@@ -117,9 +117,10 @@ class Worker:
         return Step(gradient, len(ids), batch.norms, log, all_finite(gradient, batch.losses, batch.norms))
 
     def _chunks(self, ids: Tensor) -> Iterator[PerExample]:
-        for some in micro_batches(ids, size=self.micro_batch):
+        """The batch in pieces that fit the memory, which has no privacy meaning; none of an empty one."""
+        for some in torch.split(ids, self.micro_batch or len(ids)) if len(ids) else ():
             some_x, some_y = self._examples(some)
-            if self.augment is not None and len(some):
+            if self.augment is not None:
                 some_x = self.augment(some_x, some_y)
             chunk = PerExample(self.model, self.loss_fn, some_x, some_y)
             yield chunk if self.corrupt is None else self.corrupt(chunk, some)

@@ -2,25 +2,17 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from dpml.accounting import pld
-from dpml.audit import samples
 from dpml.training import dp_sgd, dp_sgd_automatic, sgd
 from dpml.training.dpsgd import automatic, clip, update
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
-from dpml.training.worker import Worker
 from tests.training.helpers import (
-    Recording,
-    cross_entropy,
     data,
-    first_output,
     flat,
     gradients,
-    linear,
     network,
     refuses,
     seeded,
@@ -94,30 +86,7 @@ def test_automatic_clipping():
     assert math.isinf(run.guarantee.epsilon)
 
 
-def test_one_example_moves_the_sum_by_at_most_the_clip_norm():
-    """It tries hard: huge and tiny inputs, wrong labels, clip norms over six decades, each example of each batch."""
-    worst = 0.0
-    for seed, (scale, clip_norm) in enumerate([(1e-3, 1e-3), (1.0, 1.0), (1e3, 1.0), (1e4, 1e-3), (30.0, 1e3)]):
-        (x, y), model = data(12, seed=seed, scale=scale, **DOUBLE), double_network(seed)
-        for kind in (dp_sgd, dp_sgd_automatic):
-            sums = []
-            for keep in ([*range(12)], *([i for i in range(12) if i != left] for left in range(12))):
-                setting = kind(sigma=0.0, clip_norm=clip_norm), FullBatch(expected_batch=1.0), seeded(), 5
-                sums.append(Worker(model, cross_entropy, x[keep], y[keep], *setting).step().gradient)
-            worst = max(worst, *(float((total - sums[0]).norm()) / clip_norm for total in sums))
-    assert 0.99 < worst <= 1.0 + 1e-9
-
-
 # ---- relatives ----
-
-
-def test_full_batches_are_noisy_gradient_descent():
-    """The lecture's DP-GD: all examples in every step, and one Gaussian mechanism of sigma / sqrt(T) in all."""
-    model = double_network()
-    run = train(model, *data(**DOUBLE), sampling=FullBatch(), sigma=3.0, steps=4, trace_every=1)
-    exact = pld.epsilon(q=1.0, sigma=1.5, steps=1, delta=1e-5)
-    assert (run.guarantee.epsilon, run.guarantee.kind) == (pytest.approx(exact.epsilon, rel=1e-12), "exact")
-    assert run.trace.examples.tolist() == [40] * 4
 
 
 def test_sgd_is_the_ordinary_one():
@@ -133,18 +102,6 @@ def test_sgd_is_the_ordinary_one():
     assert math.isinf(run.guarantee.epsilon)
     assert str(run.guarantee).startswith("No epsilon is known to hold")
     assert (run.trace.clipped == 0.0).all()
-
-
-def test_it_learns():
-    x = torch.randn(600, 6, generator=seeded(1), dtype=torch.float64)
-    y = x[:, :3].argmax(1)
-    model, sampling = double_network(), Poisson(q=0.2)
-    sigma = sampling.noise_multiplier(n=600, steps=60, epsilon=8.0, delta=1e-4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
-    run = train(model, x, y, sigma=sigma, sampling=sampling, delta=1e-4, test=(x, y), optimizer=optimizer, steps=60)
-    assert run.trace.accuracy[-1] > 0.8
-    assert run.trace.accuracy[-1] > run.trace.accuracy[0]
-    assert run.trace.loss[-1] < run.trace.loss[0]
 
 
 # ---- weights ----
@@ -195,39 +152,3 @@ def test_what_is_refused():
     refuses(update, step, parameters=([0.0], torch.zeros(3), torch.full((2,), math.nan)), sigma=(-1.0,))
     refuses(update, step, gradients=(None, torch.zeros(3, 2, dtype=torch.int64)), clip_norm=(0.0,))
     refuses(update, step, learning_rate=(0.0,), expected_batch=(math.inf,))
-
-
-# ---- audit of the running code ----
-
-
-def released(record, *, sampling, seed, steps):
-    """What the steps of one run release when nothing but one record matters: loss_i = w x_i, so its gradient is x_i.
-
-    The gradient does not depend on w, so the steps are independent runs of the one-step mechanism.
-    """
-    x = torch.zeros(20 if record is None else 21, 1, dtype=torch.float64)
-    if record is not None:
-        x[20] = record
-    model = linear(1)
-    optimizer = Recording(model.parameters(), lr=1e-3)
-    given = {"sampling": sampling, "steps": steps, "trace_every": steps}
-    given |= {"clip_norm": 0.5, "generator": seeded(seed)}
-    train(model, x, torch.zeros(len(x)), loss_fn=first_output, optimizer=optimizer, **given)
-    return torch.cat(optimizer.seen).numpy()
-
-
-def test_an_audit_does_not_refute_dp_sgd():
-    """The record has a gradient of 1000, 2000 times the clip norm. False alarm: 1e-6, by the audit's theorem.
-
-    The audit is not blind: it finds that epsilon is at least 0.2.
-    """
-    steps, delta, sampling = 1500, 1e-5, Poisson(q=0.5, expected_batch=20.0)
-    found = samples.epsilon_lower_bound_from_scores(
-        released(1000.0, sampling=sampling, seed=1, steps=steps),
-        scores_neighbour=released(None, sampling=sampling, seed=2, steps=steps),
-        delta=delta,
-        confidence=1.0 - 1e-6,
-        rng=np.random.default_rng(0),
-    )
-    claimed = sampling.guarantees([1], n=20, sigma=1.0, delta=delta)[0].epsilon
-    assert 0.2 < found.epsilon_at_least <= claimed

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dpml.accounting import pld
 from dpml.accounting.pld import fixed_size
-from dpml.training.sampling import FixedSize, FullBatch, Poisson, cpu_generator, micro_batches, sampler
+from dpml.training.sampling import FixedSize, FullBatch, Poisson, cpu_generator, sampler
 from tests.training.helpers import refuses, seeded
 
 
@@ -117,19 +117,6 @@ def test_calibrated_noise_meets_its_target(sampling, epsilon):
     assert sampling.guarantees([200], n=1000, sigma=0.99 * sigma, delta=1e-5)[0].epsilon > epsilon
 
 
-# ---- micro-batches ----
-
-
-def test_micro_batches_are_the_batch_in_pieces():
-    indices = torch.arange(10) * 3
-    for size in (1, 3, 7, 10, 99, None):
-        pieces = micro_batches(indices, size=size)
-        assert torch.equal(torch.cat(pieces), indices)
-        assert all(0 < len(piece) <= (size or 10) for piece in pieces)
-    assert micro_batches(indices[:0], size=4) == ()
-    assert micro_batches(indices[:0], size=None) == ()
-
-
 # ---- refusals ----
 
 
@@ -151,8 +138,6 @@ def test_what_is_refused():
     target = {"n": 100, "steps": 10, "epsilon": 1.0, "delta": 1e-5}
     refuses(FixedSize(m=5).noise_multiplier, target, epsilon=(0.0, math.nan), delta=(0.0,), steps=(0,))
     refuses(cpu_generator, {}, generator=NO_GENERATOR)
-    pieces = {"indices": torch.arange(3), "size": 1}
-    refuses(micro_batches, pieces, indices=([0, 1], torch.zeros(2, 2), None), size=NO_COUNT[1:])
 
 
 def test_a_shuffled_loader_is_refused_with_the_reason():
@@ -163,9 +148,7 @@ def test_a_shuffled_loader_is_refused_with_the_reason():
     refuses(lambda sampling: sampler("sampling", sampling), {}, sampling=(None, 0.1, Poisson))
 
 
-def test_targets_out_of_reach():
-    far = {"n": 100, "steps": 10**9, "epsilon": 1e-6, "delta": 1e-9}
-    with pytest.raises(ValueError, match=r"^epsilon must be larger"):
-        FixedSize(m=50).noise_multiplier(**far)
-    sigma = FixedSize(m=100).noise_multiplier(**far)  # all examples in every step: a closed form reaches further
+def test_a_closed_form_reaches_further():
+    """Where all examples are in every step."""
+    sigma = FixedSize(m=100).noise_multiplier(n=100, steps=10**9, epsilon=1e-6, delta=1e-9)
     assert 0.99e-6 < FixedSize(m=100).guarantees([10**9], n=100, sigma=sigma, delta=1e-9)[0].epsilon <= 1e-6

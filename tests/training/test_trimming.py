@@ -12,9 +12,9 @@ from dpml.ptr.theorems import paper_claim
 from dpml.training import corruption, trimming, tsgd, tsgd_ptr
 from dpml.training.mechanism import Batch
 from dpml.training.per_example import PerExample
-from dpml.training.sampling import FixedSize, Poisson, micro_batches
+from dpml.training.sampling import FixedSize, Poisson
 from dpml.training.trimming import kept, next_trim, upside_down_trim
-from tests.training.helpers import cross_entropy, data, each, flat, gradients, network, seeded, train
+from tests.training.helpers import cross_entropy, data, flat, gradients, network, refuses, seeded, train
 
 PTR = {"sigma": 1.1, "clip_norm": 1.0, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
 DOUBLE = {"dtype": torch.float64}
@@ -52,9 +52,9 @@ def states(mechanism, most):
     return mechanism.start(Poisson(q=1.0), most)
 
 
-def released(model, x, y, mechanism, *, ids, size=None, most=40):
+def released(model, x, y, mechanism, *, ids, size=40, most=40):
     """The sum of one batch without noise and its deviation, as the trainer forms it."""
-    chunks = (PerExample(model, cross_entropy, x[i], y[i]) for i in micro_batches(ids, size=size or max(1, len(ids))))
+    chunks = (PerExample(model, cross_entropy, x[i], y[i]) for i in torch.split(ids, size))
     batch = Batch(chunks, ids=ids, parameters=dict(model.named_parameters()))
     return without_noise(mechanism, batch, state=states(mechanism, most), generator=seeded(1))
 
@@ -139,20 +139,6 @@ def test_low_precision_undefined_and_no_norms(dtype):
     assert kept(norms[:0], trim=3, ids=torch.zeros(0, dtype=torch.int64)).shape == (0,)
 
 
-IDS = torch.arange(3)
-NOT_KEPT = {
-    "norms must be a floating tensor with one dimension": [[1.0] * 3, torch.ones(3, 1), IDS],
-    "trim must be an integer >= 0": [-1, 1.0, torch.tensor(1.0)],
-    r"ids must be an integer tensor of shape \(3,\)": [IDS[:2], IDS.float(), IDS[:, None], IDS.to("meta"), None],
-}
-
-
-@pytest.mark.parametrize(("message", "bad"), each(NOT_KEPT))
-def test_bad_input_is_refused(message, bad):
-    with pytest.raises(ValueError, match=f"^{message}.*, got "):
-        kept(**{"norms": torch.ones(3), "trim": 1, "ids": IDS, message.split()[0]: bad})
-
-
 # ---- the test ----
 
 
@@ -211,20 +197,6 @@ def test_one_rule_for_trim_settles_and_the_other_runs_away():
     assert [next_trim(trim, passed=trim < 50, change=8, most=100) for trim in (3, 97)] == [0, 100]
 
 
-def test_on_a_device_nothing_waits():
-    """Tensors of the device "meta" have no values: who asks for one gets an error."""
-    with pytest.raises(RuntimeError, match="meta"):
-        torch.rand((), device="meta").item()
-    tested, plain = tsgd_ptr(**PTR, trim=10), tsgd(sigma=1.0, clip_norm=1.0, trim=3)
-    state, norms = states(tested, 20), torch.rand(30, device="meta")
-    for _ in range(2):
-        weights, noise, state, log = decided(tested, norms, state=state)
-        found = (weights, noise, *(log[name] for name in ("passed", "trimmed", "margin")))
-        assert weights.shape == (30,) and {value.device.type for value in found} == {"meta"}
-    assert state["trim"].device.type == "meta"
-    assert decided(plain, norms, state={})[0].device.type == "meta"
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_numbers_and_tensors_decide_alike(dtype, monkeypatch):
     """What runs on the CPU against what runs on a GPU, with the same coins: ties, NaN, empty batches, F above m."""
@@ -257,18 +229,15 @@ def test_numbers_and_tensors_decide_alike(dtype, monkeypatch):
 # ---- whole runs ----
 
 
-KINDS = {
-    "tsgd": lambda **changes: tsgd(**{"sigma": 1.1, "clip_norm": 1.0, "trim": 5, **changes}),
-    "tsgd_ptr": lambda **changes: tsgd_ptr(**{**PTR, "trim": 10, **changes}),
-}
+TESTED = tsgd_ptr(**PTR, trim=10)
 
 
-def trained(kind="tsgd_ptr", *, settings=(), seed=0, steps=12, corrupt=None, x=None, **changes):
+def trained(mechanism=TESTED, *, seed=0, steps=12, corrupt=None, x=None, **changes):
     some_x, y = data(**DOUBLE)
     model = network(**DOUBLE)
     given = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), "trace_every": 4, "steps": steps}
     given |= {"generator": seeded(seed), "corrupt": corrupt, **changes}
-    return train(model, some_x if x is None else x, y, mechanism=KINDS[kind](**dict(settings)), **given)
+    return train(model, some_x if x is None else x, y, mechanism=mechanism, **given)
 
 
 def clipped(trim, *, passed, change, most):
@@ -276,65 +245,46 @@ def clipped(trim, *, passed, change, most):
     return np.clip(trim + (-change if passed else change), 0, most)
 
 
-@pytest.mark.parametrize("settings", [{}, {"rule": clipped}])
-def test_a_run_continues_to_the_same_bits(tmp_path, settings):
-    straight = trained(settings=settings)
+@pytest.mark.parametrize("mechanism", [TESTED, tsgd_ptr(**PTR, trim=10, rule=clipped)])
+def test_a_run_continues_to_the_same_bits(tmp_path, mechanism):
+    straight = trained(mechanism)
     assert list(straight.trace.steps) == [4, 8, 12]
     assert set(straight.trace.other) == {"passed", "trim", "trimmed", "margin"}
-    trained(steps=8, settings=settings, checkpoint=tmp_path / "run.pt")
-    after = trained(seed=99, settings=settings, checkpoint=tmp_path / "run.pt")
+    trained(mechanism, steps=8, checkpoint=tmp_path / "run.pt")
+    after = trained(mechanism, seed=99, checkpoint=tmp_path / "run.pt")
     assert torch.equal(flat(straight.model), flat(after.model)) and after.guarantee == straight.guarantee
     assert list(after.trace.other["trim"]) == list(straight.trace.other["trim"])
     with pytest.raises(ValueError, match=r"^checkpoint "):
-        trained(checkpoint=tmp_path / "run.pt", settings={**settings, "tau": 0.6})
+        trained(tsgd_ptr(**PTR | {"tau": 0.6}, trim=10), checkpoint=tmp_path / "run.pt")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_norms_may_carry_a_graph(kind):
+@pytest.mark.parametrize("mechanism", [tsgd(sigma=1.1, clip_norm=1.0, trim=5), TESTED])
+def test_norms_may_carry_a_graph(mechanism):
     """Faulty workers may hand over norms that PyTorch could differentiate."""
     x, _ = data(**DOUBLE)
     corrupt = corruption.flipped_gradients(torch.arange(4), n=40)
-    ends = [flat(trained(kind, corrupt=corrupt, x=some).model) for some in (x, x.clone().requires_grad_())]
+    ends = [flat(trained(mechanism, corrupt=corrupt, x=some).model) for some in (x, x.clone().requires_grad_())]
     assert torch.equal(*ends)
-    mechanism = KINDS[kind](trim=1)
     norms = torch.tensor([3.0, 0.1, 0.2], requires_grad=True)
-    weights, *_ = decided(mechanism, norms, state=states(mechanism, 9), generator=seeded())
+    weights, *_ = decided(mechanism, norms, state=states(mechanism, 19), generator=seeded())
     assert not weights.requires_grad
 
 
-def test_empty_batches_count_and_get_noise():
-    run = trained(steps=60, sampling=Poisson(q=1e-3), settings={"sigma": 2.0, "trim": 0}, trace_every=60)
-    assert run.steps == 60 and run.trace.examples[0] < 20
-    assert ((flat(run.model) - flat(network(**DOUBLE))).abs() > 0).all()
-
-
-BEFORE = r"trim must be an integer in \[0, 20\], got 21: it must be fixed before"
-BAD = {"sigma must": [-1.0], "clip_norm must": [0.0, math.inf], BEFORE: [21], "trim must": [-1, 2.0]}
-BAD_PTR = {
-    "sigma must": [0.0],
-    r"tau must be in \(0, 1\), got 1.0: it is in units of the clip norm": [1.0],
-    r"delta0 must be in \(0, 0.5\), got 0.5: it is the probability": [0.5],
-    "tau must": [0.0],
-    "delta0 must": [math.nan],
-    "scale must": [0.0],
-    "change must": [-1],
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "message", "bad"),
-    [("tsgd", *row) for row in each(BAD)] + [("tsgd_ptr", *row) for row in each(BAD | BAD_PTR)],
-)
-def test_bad_settings_are_refused(kind, message, bad):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        trained(kind, settings={message.split()[0]: bad})
-
-
-def test_other_samplers_and_rules_are_refused():
+def test_what_is_refused():
+    ids = torch.arange(3)
+    no_ids = (ids[:2], ids.float(), ids[:, None], ids.to("meta"), None)
+    good = {"norms": torch.ones(3), "trim": 1, "ids": ids}
+    refuses(kept, good, norms=([1.0] * 3, torch.ones(3, 1), ids), trim=(-1, 1.0, torch.tensor(1.0)), ids=no_ids)
+    gaussian, tested = {"sigma": 1.1, "clip_norm": 1.0, "trim": 5}, {**PTR, "trim": 10}
+    for make, given in ((tsgd, gaussian), (tsgd_ptr, tested)):
+        refuses(make, given, sigma=(-1.0,), clip_norm=(0.0, math.inf), trim=(-1, 2.0))
+        with pytest.raises(ValueError, match=r"^trim must be an integer in \[0, 20\], got 21"):
+            trained(make(**given | {"trim": 21}))
+    refuses(tsgd_ptr, tested, sigma=(0.0,), tau=(0.0, 1.0), delta0=(0.5, math.nan), scale=(0.0,), change=(-1,))
     with pytest.raises(ValueError, match=r"^sampling must be Poisson"):
         trained(sampling=FixedSize(m=5))
     with pytest.raises(ValueError, match=r"^rule must return a whole number"):
-        trained(settings={"rule": lambda trim, **_: trim + 0.5})
+        trained(tsgd_ptr(**tested, rule=lambda trim, **_: trim + 0.5))
 
 
 def test_what_the_paper_would_claim():
