@@ -205,17 +205,17 @@ class Batch:
     def norms(self) -> Tensor:
         """The norms of all gradients; from here on, what one backward pass left of each micro-batch is kept."""
         self._kept += map(self._seen, self._coming)
-        return self._share.gathered(_joined(self._norms), len(self.ids))
+        return self._share.gathered(torch.cat(self._norms), len(self.ids))
 
     @cached_property
     def losses(self) -> Tensor:
         """The losses of all examples, once they were looked at."""
-        return self._share.gathered(_joined(self._losses), len(self.ids))
+        return self._share.gathered(torch.cat(self._losses), len(self.ids))
 
     @property
     def clipped(self) -> Tensor:
         """How many examples got a weight below 1."""
-        return self._share.total((_joined(self._weights) < 1.0).sum())
+        return self._share.total((torch.cat(self._weights) < 1.0).sum())
 
     def sum(self, weights: Tensor) -> Tensor:
         """Return the weighted sum, of as many `weights` as there are norms.
@@ -250,11 +250,6 @@ class Batch:
             total.add_(torch.cat([sums[name].reshape(-1) for name in self._parameters]))
             self._weights.append(weights)
         return self._share.total(total)
-
-
-def _joined(pieces: list[Tensor]) -> Tensor:
-    """One tensor of all pieces, the first of which is empty; a copy less if there is nothing to join."""
-    return pieces[1] if len(pieces) == 2 and pieces[1].dtype == pieces[0].dtype else torch.cat(pieces)
 
 
 def each_example(name: str, *, settings: Mapping[str, Any], each: Each, accountant: Accountant) -> Mechanism:

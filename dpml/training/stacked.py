@@ -107,8 +107,8 @@ def train(
     models = len(require_stack(stacked).parameters)
     flat = flat_examples(x, stacked)
     y = _labels(y, len(flat), models, stacked.parameters.device)
-    mechanisms = _mechanisms(mechanism, models)
-    samplers = _samplers(sampling, models)
+    mechanisms = _one_or_list("mechanism", mechanism, models, _mechanism)
+    samplers = _one_or_list("sampling", sampling, models, sampler)
     steps = arguments.integer("steps", steps, 1, 10**9)
     generators = _generators(generators, models)
     parts = _shards(shards, len(flat), models)
@@ -170,13 +170,16 @@ def _list(name: str, value: Any, count: int, allowed: str) -> list[Any]:
     return list(value)
 
 
-def _mechanisms(value: Any, models: int) -> list[Mechanism]:
-    allowed = f"dp_sgd, dp_sgd_automatic or sgd with its settings, or a list of {models} of them"
-    found = [value] * models if isinstance(value, Mechanism) else _list("mechanism", value, models, allowed)
-    for one in found:
-        if not isinstance(one, Mechanism) or one.each is None:
-            arguments.refuse("mechanism", allowed, one)
-    return found
+def _one_or_list(name: str, value: Any, count: int, one: Callable[[str, Any], Any]) -> list[Any]:
+    """What `one` makes of each of `count` values, or of one for all."""
+    several = value if isinstance(value, list | tuple) else [value] * count
+    return [one(name, own) for own in _list(name, several, count, f"one for all, or a list of {count}")]
+
+
+def _mechanism(name: str, value: Any) -> Mechanism:
+    if not isinstance(value, Mechanism) or value.each is None:
+        arguments.refuse(name, "dp_sgd, dp_sgd_automatic or sgd with its settings", value)
+    return value
 
 
 def _labels(y: Any, count: int, models: int, device: torch.device) -> torch.Tensor:
@@ -206,12 +209,6 @@ def _generators(value: Any, models: int) -> list[torch.Generator]:
             "generators must be different objects: one that stands twice would be drawn from in turn, got one twice"
         )
     return found
-
-
-def _samplers(value: Any, models: int) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        return [sampler("sampling", value)] * models
-    return [sampler("sampling", one) for one in _list("sampling", value, models, f"a sampler or {models} of them")]
 
 
 def _shards(value: Any, count: int, models: int) -> list[torch.Tensor]:

@@ -176,8 +176,7 @@ def next_trim(trim: Count, *, passed: bool | Tensor, change: int, most: int) -> 
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Algorithm 2 and Remark 5.3.
     """
-    moved: Count = _within(trim + change - 2 * change * passed, most)
-    return moved
+    return _within(trim + change - 2 * change * passed, most)
 
 
 def upside_down_trim(trim: Count, *, passed: bool | Tensor, change: int, most: int) -> Count:
@@ -203,8 +202,7 @@ def upside_down_trim(trim: Count, *, passed: bool | Tensor, change: int, most: i
     [58, 66, 58, 66, 58, 66, 58, 66, 58, 66]
     [42, 34, 26, 18, 10, 2, 0, 0, 0, 0]
     """
-    moved: Count = _within(trim - change + 2 * change * passed, most)
-    return moved
+    return _within(trim - change + 2 * change * passed, most)
 
 
 def kept(norms: Tensor, *, trim: Count, ids: Tensor) -> Tensor:
@@ -260,7 +258,7 @@ def _local(values: Tensor) -> Any:
     return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # bfloat16: unknown to NumPy
 
 
-def _within(value: Any, most: int) -> Any:
+def _within(value: Any, most: int) -> Count:
     """A whole number limited to [0, most], which every checkpoint can hold; in a tensor it stays on its device.
 
     Raises:

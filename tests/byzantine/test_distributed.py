@@ -241,6 +241,6 @@ def test_a_lost_process_ends_the_run_with_what_was_spent_and_a_checkpoint(launch
 
 
 def test_a_group_must_be_one():
-    with pytest.raises(ValueError, match=r"^group must be None or a process group such as .*, got int"):
+    with pytest.raises(ValueError, match=r"^group must be None or a process group such as .*, got 2"):
         helpers.train(helpers.network(), *helpers.data(), group=2)
     assert shared.share_of(None) is shared.ALONE

@@ -37,6 +37,23 @@ def linear(n_parameters, dtype=torch.float64):
     return model
 
 
+class Net(nn.Module):
+    """Layers by name, and ``run(net, x)``."""
+
+    def __init__(self, run, **layers):
+        super().__init__()
+        self.run = run
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, x):
+        return self.run(self, x)
+
+
+def centred(x):
+    return x - x.mean(0)
+
+
 def data(n=40, *, inputs=6, dtype=torch.float32, seed=5, scale=3.0):
     generator = seeded(seed)
     x = scale * torch.randn(n, inputs, generator=generator, dtype=dtype)
@@ -81,14 +98,10 @@ def settings(model):
     return {"optimizer": optimizer, "steps": 20, "trace_every": 4, "sigma": 1.0, "test": data(seed=9)}
 
 
-def each(bad):
-    """The pairs of a table from arguments to their bad values, for parametrize."""
-    return [(name, value) for name, values in bad.items() for value in values]
-
-
 def refuses(function, good, **bad):
-    """Each bad value of an argument is refused by its name, where the others are `good`."""
+    """Each bad value of an argument is refused by its name, where the others are `good`; a dictionary changes some."""
     for name, values in bad.items():
         for value in values:
-            with pytest.raises(ValueError, match=f"^{name} must .*, got "):
-                function(**good | {name: value})
+            with pytest.raises(ValueError, match=f"^{name} must .*, got ") as caught:
+                function(**good | (value if isinstance(value, dict) else {name: value}))
+            assert len(str(caught.value)) < 500

@@ -12,17 +12,10 @@ from torch.nn import functional
 from dpml.training import _engine, _self_test
 from dpml.training.dpsgd import automatic, clip
 from dpml.training.per_example import PerExample, per_example_gradients, self_test
-from tests.training.helpers import cross_entropy
+from tests.training.helpers import Net, centred, cross_entropy, refuses
 
 DTYPES = [torch.float32, torch.float64]
 GATE = {torch.float32: 1e-6, torch.float64: 1e-12}
-
-
-def weighted_output(outputs, y):
-    """A loss for outputs of any shape: its gradient in the outputs differs from entry to entry."""
-    flat = outputs.flatten(1)
-    direction = torch.cos(torch.arange(flat.shape[1], dtype=flat.dtype, device=flat.device) * 1.7 + 0.3)
-    return (flat * direction).sum(1) + 0.1 * (flat**2).sum(1) * (1 + y)
 
 
 def loop(model, loss_fn, x, y):
@@ -165,19 +158,6 @@ class Own(nn.Module):
 
     def forward(self, x):
         return x * torch.sigmoid(x) + self.shift
-
-
-class Net(nn.Module):
-    """Layers by name, and ``run(net, x)``."""
-
-    def __init__(self, run, **layers):
-        super().__init__()
-        self.run = run
-        for name, layer in layers.items():
-            setattr(self, name, layer)
-
-    def forward(self, x):
-        return self.run(self, x)
 
 
 def residual(net, x):
@@ -543,17 +523,6 @@ def test_nothing_found_has_a_graph(recording):
 # ---- refusals ----
 
 
-class Does(nn.Module):
-    """A layer without parameters."""
-
-    def __init__(self, does):
-        super().__init__()
-        self.does = does
-
-    def forward(self, x):
-        return self.does(x)
-
-
 class Given(nn.Module):
     """A parameter that no batch goes into."""
 
@@ -565,17 +534,13 @@ class Given(nn.Module):
         return self.rows
 
 
-class OptimizedModule(nn.Module):
-    """Named as the wrapper that torch.compile returns."""
-
-
 def before(*layers):
     """Layers with a linear one behind."""
     return nn.Sequential(*layers, nn.LazyLinear(3))
 
 
 def between(does):
-    return before(nn.Linear(4, 4), Does(does))
+    return before(nn.Linear(4, 4), Net(does))
 
 
 def two(run, first=None):
@@ -596,10 +561,6 @@ def positions(rows):
     return Net(lambda net, x: net.last((x + net.table()).mean(1)), table=Given(rows), last=nn.Linear(4, 3))
 
 
-def centred(x):
-    return x - x.mean(0, keepdim=True)
-
-
 def overwritten(net, x):
     """PyTorch refuses by itself where its own backward pass needs the input."""
     x = x.clone()
@@ -613,46 +574,21 @@ def swap(x):
     return x.transpose(0, 1)
 
 
-def embedded(**options):
-    return before(nn.Embedding(9, 3, **options), nn.Flatten())
-
-
 BATCH = 6
-ROWS, T5, TB, TOKENS = (
-    torch.randn(BATCH, 4),
-    torch.randn(BATCH, 5, 4),
-    torch.randn(BATCH, 6, 4),
-    torch.randint(0, 9, (6, 2)),
-)
+ROWS, T5, TB = torch.randn(BATCH, 4), torch.randn(BATCH, 5, 4), torch.randn(BATCH, 6, 4)
 BY_BATCH, REMOVED = "'0' .BatchNorm1d.*GroupNorm", "when another is removed"
 NO_STATISTICS = nn.BatchNorm1d(4, track_running_stats=False)
 NO_DROPOUT = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)
 DROPOUT = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.5, batch_first=True)
 SHARED = two(lambda net, x: net.last(functional.linear(torch.tanh(net.first(x)), net.first.weight)))
 REFUSED = {
-    "BatchNorm": (before(nn.BatchNorm1d(4)), ROWS, BY_BATCH),
     "BatchNorm, no parameters": (before(nn.BatchNorm1d(4, affine=False)), ROWS, BY_BATCH),
     "BatchNorm without statistics, evaluated": (nn.Sequential(NO_STATISTICS, nn.Linear(4, 3)).eval(), ROWS, BY_BATCH),
-    "running statistics": (
-        before(nn.InstanceNorm1d(5, track_running_stats=True), nn.Flatten()),
-        T5,
-        "'0' .InstanceNorm1d. with track_running_stats=True",
-    ),
-    "a mean over the batch": (between(centred), ROWS, "one by one"),
-    "a constant mean over the batch": (before(Does(lambda x: x - x.mean(0).detach())), ROWS, REMOVED),
-    "divided by the largest": (between(lambda x: x / x.detach().abs().max()), ROWS, REMOVED),
-    "for two or more": (nn.Sequential(nn.Linear(4, 3), Does(lambda x: x.squeeze()[:, :3])), ROWS, "fails on 1"),
+    "a mean over the batch": (between(lambda net, x: centred(x)), ROWS, "one by one"),
+    "a constant mean over the batch": (before(Net(lambda net, x: x - x.mean(0).detach())), ROWS, REMOVED),
+    "divided by the largest": (between(lambda net, x: x / x.detach().abs().max()), ROWS, REMOVED),
+    "for two or more": (nn.Sequential(nn.Linear(4, 3), Net(lambda net, x: x.squeeze()[:, :3])), ROWS, "fails on 1"),
     "used in its layer and elsewhere": (SHARED, ROWS, "'first.weight' differs from the ordinary one"),
-    "used only elsewhere": (
-        two(lambda net, x: net.last(functional.linear(x, net.first.weight))),
-        ROWS,
-        "'first' .Linear., which was not called",
-    ),
-    "called twice": (
-        two(lambda net, x: net.last(net.first(torch.tanh(net.first(x))))),
-        ROWS,
-        "'first' .Linear., which was called 2 times",
-    ),
     "time first, other length": (
         reshaped(swap, nn.Linear(4, 5), swap),
         T5,
@@ -676,13 +612,9 @@ REFUSED = {
         T5,
         "'layer' .LSTM.*dropout",
     ),
-    "embedding that rescales": (embedded(max_norm=1.0), TOKENS, "'0' .Embedding. with max_norm"),
-    "embedding by frequency": (embedded(scale_grad_by_freq=True), TOKENS, "'0' .Embedding. with scale_grad_by_freq"),
     "an input changed in place": (two(overwritten, first=Own(4)), ROWS, "in place, got layer 'first'"),
     "nothing trained": (nn.Linear(4, 3).requires_grad_(False), ROWS, "requires_grad=True, got none"),
-    "lazy": (nn.LazyLinear(3), ROWS, "'weight' without a shape"),
     "complex": (nn.Sequential(nn.Linear(4, 3, dtype=torch.complex64)), ROWS, "real parameters, got '0.weight'"),
-    "compiled": (Net(None, inner=OptimizedModule(), last=nn.Linear(4, 3)), ROWS, "ordinary module, got layer"),
 }
 
 
@@ -701,7 +633,7 @@ def test_refused_by_name(name):
 X, Y = torch.randn(4, 3), torch.tensor([0, 1, 1, 0])
 
 
-LINEAR, ONE_LOSS = nn.Linear(3, 2), r"loss_fn must return one loss per example.*\(\d,\), got "
+LINEAR = nn.Linear(3, 2)
 
 
 def summed(outputs, y):
@@ -709,24 +641,12 @@ def summed(outputs, y):
 
 
 @pytest.mark.parametrize("function", [PerExample, per_example_gradients, self_test])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((lambda x: x, cross_entropy, X, Y), "model must be a torch.nn.Module, got function"),
-        ((LINEAR, None, X, Y), "loss_fn must be a function"),
-        ((LINEAR, cross_entropy, X.numpy(), Y), "x must be a tensor .*got ndarray"),
-        ((LINEAR, cross_entropy, torch.tensor(1.0), Y), "x must be a tensor .*without dimensions"),
-        ((LINEAR, cross_entropy, X, [0, 1, 1, 0]), "y must be a tensor .*got list"),
-        ((LINEAR, cross_entropy, X, Y[:3]), "y must have as many rows as x, got 3 and 4"),
-        ((LINEAR, lambda outputs, y: None, X, Y), ONE_LOSS + "NoneType"),
-        ((LINEAR, lambda outputs, y: outputs, X, Y), ONE_LOSS + r"a tensor of shape \(\d, 2\)"),
-        *(((LINEAR, loss, X, Y), ONE_LOSS + '.*reduction="none"') for loss in (functional.cross_entropy, summed)),
-        ((LINEAR, functional.cross_entropy, X[:1], Y[:1]), ONE_LOSS),
-    ],
-)
-def test_bad_arguments(function, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        function(*arguments)
+def test_bad_arguments(function):
+    good, alone = {"model": LINEAR, "loss_fn": cross_entropy, "x": X, "y": Y}, {"x": X[:1], "y": Y[:1]}
+    no_losses = None, lambda outputs, y: None, lambda outputs, y: outputs, functional.cross_entropy, summed
+    one = {**alone, "loss_fn": functional.cross_entropy}
+    refuses(function, good, model=(lambda x: x,), loss_fn=(*no_losses, one))
+    refuses(function, good, x=(X.numpy(), torch.tensor(1.0)), y=([0, 1, 1, 0], Y[:3]))
 
 
 def test_losses_without_gradient_or_of_the_batch_and_inference_mode():
@@ -740,12 +660,9 @@ def test_losses_without_gradient_or_of_the_batch_and_inference_mode():
         assert (PerExample(LINEAR, cross_entropy, X, Y).norms > 0).all()
 
 
-@pytest.mark.parametrize(
-    "weights", [None, [1.0] * 4, torch.ones(3), torch.ones(4, 1), torch.ones(4, dtype=torch.complex64)]
-)
-def test_bad_weights(weights):
-    with pytest.raises(ValueError, match=r"weights must be a real tensor of shape \(4,\) on cpu"):
-        PerExample(LINEAR, cross_entropy, X, Y).sum(weights)
+def test_bad_weights():
+    weights = None, [1.0] * 4, torch.ones(3), torch.ones(4, 1), torch.ones(4, dtype=torch.complex64)
+    refuses(PerExample(LINEAR, cross_entropy, X, Y).sum, {}, weights=weights)
 
 
 def test_weights_may_be_booleans_or_integers():
@@ -782,7 +699,7 @@ def test_models_are_not_kept_alive():
         model = nn.Sequential(nn.Linear(3, 2))
         PerExample(model, lambda outputs, y: model and cross_entropy(outputs, y), X, Y)  # the loss holds it
         whole = Own(3)
-        PerExample(whole, weighted_output, X, Y)
+        PerExample(whole, cross_entropy, X, Y)
         return weakref.ref(model), weakref.ref(whole)
 
     found = references()

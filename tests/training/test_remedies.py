@@ -14,7 +14,7 @@ from dpml import mechanisms
 from dpml.accounting import composition
 from dpml.training.per_example import PerExample, per_example_gradients
 from dpml.training.sampling import Poisson
-from tests.training.helpers import cross_entropy, data, network, train
+from tests.training.helpers import Net, cross_entropy, data, network, train
 
 X, Y = data(24)
 TOKENS = torch.arange(24)[:, None] % 6
@@ -31,40 +31,38 @@ def stacked(*layers):
     return nn.Sequential(*layers, nn.Linear(6, 3))
 
 
-class Twice(nn.Module):
+def twice(*, apart):
     """The same layer two times, or one for each time."""
-
-    def __init__(self, *, apart):
-        super().__init__()
-        self.first = nn.Linear(6, 6)
-        self.second = nn.Linear(6, 6) if apart else None
-        self.last = nn.Linear(6, 3)
-
-    def forward(self, x):
-        return self.last((self.second or self.first)(self.first(x).tanh()))
+    layers = {name: nn.Linear(6, 6) for name in ("first", *["second"] * apart)}
+    again = "second" if apart else "first"
+    return Net(lambda net, x: net.last(getattr(net, again)(net.first(x).tanh())), **layers, last=nn.Linear(6, 3))
 
 
-class Uncalled(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.used, self.unused = nn.Linear(6, 3), nn.Linear(6, 3)
-
-    def forward(self, x):
-        return self.used(x)
+def uncalled():
+    return Net(lambda net, x: net.used(x), used=nn.Linear(6, 3), unused=nn.Linear(6, 3))
 
 
-class Turned(nn.Module):
+def turned(*, batch_first):
     """A recurrent layer that gets time or the batch first."""
 
-    def __init__(self, *, batch_first):
-        super().__init__()
-        self.recurrent = nn.RNN(2, 4, batch_first=batch_first)
-        self.last, self.batch_first = nn.Linear(4, 3), batch_first
-
-    def forward(self, x):
+    def run(net, x):
         x = x.unflatten(1, (3, 2))
-        out = self.recurrent(x if self.batch_first else x.transpose(0, 1))[0]
-        return self.last(out[:, -1] if self.batch_first else out[-1])
+        out = net.recurrent(x if batch_first else x.transpose(0, 1))[0]
+        return net.last(out[:, -1] if batch_first else out[-1])
+
+    return Net(run, recurrent=nn.GRU(2, 4, batch_first=batch_first), last=nn.Linear(4, 3))
+
+
+def cell():
+    """One layer, called at each time."""
+
+    def run(net, x):
+        state = x.new_zeros(len(x), 4)
+        for now in x.unflatten(1, (3, 2)).unbind(1):
+            state = net.cell(now, state)
+        return net.last(state)
+
+    return Net(run, cell=nn.GRUCell(2, 4), last=nn.Linear(4, 3))
 
 
 def embedded(**options):
@@ -174,16 +172,16 @@ REMEDIES = {
         lambda path: trained(embedded(scale_grad_by_freq=False), TOKENS),
     ),
     "put the batch first (batch_first=True)": (
-        lambda path: trained(Turned(batch_first=False)),
-        lambda path: trained(Turned(batch_first=True)),
+        lambda path: trained(turned(batch_first=False)),
+        lambda path: trained(turned(batch_first=True)),
     ),
     "freeze its parameters if they are not used": (
-        lambda path: trained(Uncalled()),
-        lambda path: trained(frozen(Uncalled(), "unused")),
+        lambda path: trained(uncalled()),
+        lambda path: trained(frozen(uncalled(), "unused")),
     ),
     "make a layer for each call (per_example_gradients serves such a model)": (
-        lambda path: trained(Twice(apart=False)),
-        lambda path: (trained(Twice(apart=True)), per_example_gradients(Twice(apart=False), cross_entropy, X, Y)),
+        lambda path: trained(twice(apart=False)),
+        lambda path: (trained(twice(apart=True)), per_example_gradients(twice(apart=False), cross_entropy, X, Y)),
     ),
     "give another path, or move that file away to begin anew": (
         lambda path: at(path / "run.pt", b"no checkpoint"),
@@ -240,3 +238,14 @@ def test_the_remedy_works(words, tmp_path):
     with pytest.raises(ValueError, match=re.escape(words)):
         refused(tmp_path)
     mended(tmp_path)
+
+
+@pytest.mark.parametrize("model", [tied(apart=False), turned(batch_first=True), twice(apart=False), cell()])
+def test_the_plain_version_serves_every_model(model):
+    """Its sum is the ordinary gradient: also of parameters that are shared, or used at several times."""
+    model, x = model.double(), X.double()
+    rows = per_example_gradients(model, cross_entropy, x, Y)
+    ordinary = torch.autograd.grad(cross_entropy(model(x), Y).sum(), list(model.parameters()))
+    for (name, row), gradient in zip(rows.items(), ordinary, strict=True):
+        assert row.shape == (24, *gradient.shape), name
+        assert torch.allclose(row.sum(0), gradient, rtol=1e-10, atol=1e-10)

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from dpml.training.per_example import PerExample, per_example_gradients, self_test
+from dpml.training.per_example import PerExample, self_test
 from dpml.training.sampling import FullBatch, Poisson
-from tests.training.helpers import cross_entropy, data, flat, network, seeded, train
+from tests.training.helpers import Net, centred, cross_entropy, data, flat, network, seeded, train
 
 
 class Does(nn.Module):
@@ -25,10 +25,6 @@ class Does(nn.Module):
 def with_layer(does):
     torch.manual_seed(0)
     return nn.Sequential(Does(does), nn.Linear(6, 3))
-
-
-def centred(x):
-    return x - x.mean(0)
 
 
 def penalised(term):
@@ -243,50 +239,6 @@ def test_a_penalty_by_the_optimizer_acts():
     assert ends[1] < 0.5 * ends[0]
 
 
-# ---- the remedies that messages name ----
-
-
-def tied():
-    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
-    model[2].weight = model[0].weight
-    return model
-
-
-class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.recurrent, self.last = nn.GRU(2, 4, batch_first=True), nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.last(self.recurrent(x.unflatten(1, (3, 2)))[0][:, -1])
-
-
-class Cell(nn.Module):
-    """One layer, called at each time."""
-
-    def __init__(self):
-        super().__init__()
-        self.cell, self.last = nn.GRUCell(2, 4), nn.Linear(4, 3)
-
-    def forward(self, x):
-        state = x.new_zeros(len(x), 4)
-        for now in x.unflatten(1, (3, 2)).unbind(1):
-            state = self.cell(now, state)
-        return self.last(state)
-
-
-@pytest.mark.parametrize("model", [tied, Recurrent, Cell])
-def test_the_plain_version_serves_every_model(model):
-    """Its sum is the ordinary gradient: also of parameters that are shared, or used at several times."""
-    torch.manual_seed(0)
-    model, x = model().double(), X.double()
-    rows = per_example_gradients(model, cross_entropy, x, Y)
-    ordinary = torch.autograd.grad(cross_entropy(model(x), Y).sum(), list(model.parameters()))
-    for (name, row), gradient in zip(rows.items(), ordinary, strict=True):
-        assert row.shape == (40, *gradient.shape), name
-        assert torch.allclose(row.sum(0), gradient, rtol=1e-10, atol=1e-10)
-
-
 # ---- what is measured on the way ----
 
 LOGIT = functional.binary_cross_entropy_with_logits
@@ -296,13 +248,8 @@ def logit(outputs, y):
     return LOGIT(outputs.flatten(), y.flatten().float(), reduction="none")
 
 
-class Named(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Linear(6, 3)
-
-    def forward(self, x):
-        return {"scores": self.inner(x)}
+def named():
+    return Net(lambda net, x: {"scores": net.inner(x)}, inner=nn.Linear(6, 3))
 
 
 PIXELS, CLASSES = torch.randn(40, 1, 4, 4, generator=seeded()), torch.randint(3, (40, 4, 4), generator=seeded())
@@ -314,7 +261,7 @@ NO_ACCURACY = {
     "a column of labels": (lambda: nn.Linear(6, 3), lambda o, y: cross_entropy(o, y.flatten()), X, Y[:, None]),
     "one-hot labels": (lambda: nn.Linear(6, 3), cross_entropy, X, functional.one_hot(Y, 3).float()),
     "regression": (lambda: nn.Linear(6, 1), lambda o, y: (o[:, 0] - y).square(), X, X[:, 0]),
-    "a dictionary": (Named, lambda o, y: cross_entropy(o["scores"], y), X, Y),
+    "a dictionary": (named, lambda o, y: cross_entropy(o["scores"], y), X, Y),
     "labels beyond the classes": (lambda: nn.Linear(6, 2), lambda o, y: cross_entropy(o, y % 2), X, Y),
 }
 
