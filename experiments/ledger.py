@@ -592,11 +592,11 @@ def base_epsilon_at_least(row: Row, runs: int, *, alarm: float, rng: np.random.G
     return samples.epsilon_lower_bound_from_scores(scores, **given).epsilon_at_least
 
 
-def measured(row: Row, *, rows: int, preset: str, seed: int) -> dict[str, Any]:
-    """One line of the ledger."""
+def measured(row: Row, *, rows: int, preset: str, seed: int, first: int = 1000) -> dict[str, Any]:
+    """One line of the ledger; `first` runs are the first look at a broken mechanism."""
     alarm, rng = ALARM / rows, np.random.default_rng(seed)
     if row.broken:
-        runs, found = 500, 0.0
+        runs, found = first // 2, 0.0
         while found <= row.claim.epsilon and runs < 2 ** (LOOKS - 1) * 500:
             runs *= 2
             found = epsilon_at_least(row, runs, alarm=alarm / LOOKS, rng=rng)
