@@ -5,6 +5,7 @@ Queries have sensitivity 1 under the neighbouring relation of the data.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -122,31 +123,25 @@ def check_lam(answer: Any) -> None:
 def check_affordable_failures(answer: Any) -> None:
     """The largest number of failures for which all queries of a given distance still pass."""
 
-    def needed(cutoff: int, *, epsilon: float, delta: float, queries: int, beta: float, classic: bool = False) -> float:
-        if classic:
-            noise = privacy.m_svec_noise_classic(epsilon=epsilon, delta=delta, cutoff=cutoff, queries=queries)
-        else:
-            noise = privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
+    def needed(cutoff: int, *, epsilon: float, delta: float, queries: int, beta: float) -> float:
+        noise = privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
         return privacy.enough_distance(scale=noise.scale, threshold=noise.threshold, queries=queries, beta=beta)
 
-    def largest(
-        distance: int, *, threshold_only: bool = False, classic: bool = False, cap: int = 0, **setting: Any
-    ) -> int:
-        best = 0
-        for cutoff in range(1, (cap or setting["queries"]) + 1):
-            noise = privacy.m_svec_noise(epsilon=setting["epsilon"], delta=setting["delta"], cutoff=cutoff)
-            need = noise.threshold if threshold_only else needed(cutoff, classic=classic, **setting)
-            if need > distance:
-                break
-            best = cutoff
-        return best
+    def classic(cutoff: int, *, epsilon: float, delta: float, queries: int, beta: float) -> float:
+        noise = privacy.m_svec_noise_classic(epsilon=epsilon, delta=delta, cutoff=cutoff, queries=queries)
+        return privacy.enough_distance(scale=noise.scale, threshold=noise.threshold, queries=queries, beta=beta)
 
-    def divided(distance: int, **setting: Any) -> int:
+    def threshold_only(cutoff: int, *, epsilon: float, delta: float, **_: Any) -> float:
+        return privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff).threshold
+
+    def divided(cutoff: int, *, epsilon: float, **setting: Any) -> float:
         """As with epsilon divided among the failures: the noise of one failure for that part."""
-        best, queries = 0, setting["queries"]
-        while best < queries and distance >= needed(1, **{**setting, "epsilon": setting["epsilon"] / (best + 1)}):
-            best += 1
-        return best
+        return needed(1, epsilon=epsilon / cutoff, **setting)
+
+    def largest(distance: int, *, need: Callable[..., float] = needed, cap: int = 0, **setting: Any) -> int:
+        """Each failure more needs more distance."""
+        cutoffs = range(1, (cap or setting["queries"]) + 1)
+        return bisect.bisect_right(cutoffs, float(distance), key=lambda cutoff: need(cutoff, **setting))
 
     checks.function(
         answer,
@@ -164,15 +159,16 @@ def check_affordable_failures(answer: Any) -> None:
         ),
         mistakes=[
             Mistake(
-                lambda distance, **s: largest(distance, classic=True, **s),
+                lambda distance, **s: largest(distance, need=classic, **s),
                 "this takes the classic noise. With the least noise more failures are affordable.",
             ),
             Mistake(
-                lambda distance, **s: largest(distance, threshold_only=True, **s),
+                lambda distance, **s: largest(distance, need=threshold_only, **s),
                 "it is not enough to reach the threshold: noise of queries and threshold comes on top.",
             ),
             Mistake(
-                divided, "epsilon is divided among the failures. m_svec_noise composes better: give it the cutoff."
+                lambda distance, **s: largest(distance, need=divided, **s),
+                "epsilon is divided among the failures. m_svec_noise composes better: give it the cutoff.",
             ),
             Mistake(
                 lambda distance, **s: min(largest(distance, **s) + 1, s["queries"]),
