@@ -318,20 +318,12 @@ def _expansion(order: int, q: float, curve: NDArray[np.float64], factors: NDArra
     if q == 0.0:
         return 0.0
     sizes = np.arange(2.0, order + 1.0)
-    logs = _log_binomial(order, sizes) + sizes * math.log(q) + (order - sizes) * math.log1p(-q)
+    logs = gammaln(order + 1.0) - gammaln(sizes + 1.0) - gammaln(order - sizes + 1.0)
+    logs = logs + sizes * math.log(q) + (order - sizes) * math.log1p(-q)
     logs += numerics.log_expm1(np.log(factors) + (sizes - 1.0) * curve)
-    return _log1p_sum(logs) / (order - 1)
-
-
-def _log_binomial(order: int, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(gammaln(order + 1.0) - gammaln(sizes + 1.0) - gammaln(order - sizes + 1.0), dtype=np.float64)
-
-
-def _log1p_sum(logs: NDArray[np.float64]) -> float:
-    """log(1 + sum of exp(logs)) without overflow; `logs` may hold -inf."""
     top = max(0.0, float(logs.max()))
     total = float(np.exp(logs - top).sum())
-    return math.log1p(total) if top == 0.0 else top + math.log(math.exp(-top) + total)
+    return (math.log1p(total) if top == 0.0 else top + math.log(math.exp(-top) + total)) / (order - 1)
 
 
 def _curve_arguments(order: int, q: float, rdp: Callable[[int], float]) -> tuple[int, float, NDArray[np.float64]]:

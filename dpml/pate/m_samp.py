@@ -213,7 +213,9 @@ def m_samp_release_probability(*, agreement: float, epsilon: float, delta: float
     if votes.size == 0:
         return 0.0
     released = release_probability((2.0 * votes - n_models) / (4.0 * q * n_models) - 1.0, epsilon=epsilon, delta=delta)
-    return min(1.0, float(np.sum(_binomial(votes, n_models, agreement) * released)))
+    ways = gammaln(n_models + 1.0) - gammaln(votes + 1.0) - gammaln(n_models - votes + 1.0)
+    chances = np.exp(ways + xlogy(votes, agreement) + xlog1py(n_models - votes, -agreement))
+    return min(1.0, float(np.sum(chances * released)))
 
 
 def subsample_votes(
@@ -294,12 +296,6 @@ def m_samp(
     passed = stability_test(distance, epsilon=epsilon, delta=delta, rng=rng)
     passed = passed & (votes.most_used <= _limit(plan.q, models))
     return np.where(passed, votes.counts.argmax(axis=-1), FAIL)[()]
-
-
-def _binomial(k: NDArray[np.int64], n: int, p: float) -> NDArray[np.float64]:
-    """The probabilities of k successes among n."""
-    ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    return np.asarray(np.exp(ways + xlogy(k, p) + xlog1py(n - k, -p)), dtype=np.float64)
 
 
 def _plan(epsilon: float, delta: float, n: int, share: Callable[[float], float]) -> SamplingPlan:

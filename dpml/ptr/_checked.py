@@ -40,15 +40,12 @@ def parameters(
     )
 
 
-def two_noises(
-    sigma: float, tau: float, scale: float, delta0: float, *, low: float = LEAST, high: float = 1.0 / LEAST
-) -> Parameters:
+def two_noises(given: Parameters) -> Parameters:
     """The same, where sigma tau must be at least 1e-100 as well.
 
     Raises:
-        ValueError: if one is outside.
+        ValueError: if it is not.
     """
-    given = parameters(sigma, tau, scale, delta0, low=low, high=high)
     if given.sigma2 < LEAST:
         raise ValueError(f"tau must be at least {LEAST:g}/sigma = {LEAST / given.sigma:.3g}, got {given.tau!r}")
     return given

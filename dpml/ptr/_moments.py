@@ -16,7 +16,6 @@ Case 1 needs neither: its moments are averages over the two branches of those of
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +34,8 @@ REACH = 1e4
 """Real orders up to this many sigma are computed by quadrature."""
 _LEGENDRE = np.polynomial.legendre.leggauss(16)
 
-
-class Law(NamedTuple):
-    """The law of a loss under Q: increasing points, and logarithms of their weights."""
-
-    points: Array
-    log_weights: Array
+Law = tuple[Array, Array]
+"""The law of a loss under Q: increasing points, and logarithms of their weights."""
 
 
 def laplace_law(a: float, order: float) -> Law:
@@ -52,9 +47,10 @@ def laplace_law(a: float, order: float) -> Law:
     points = ((edges[:-1] + half)[:, None] + half * nodes).ravel()
     logs = math.log(0.25) - a / 2.0 - points / 2.0 + np.tile(np.log(half * weights), count)
     ends = np.array([-a, a]), np.array([math.log(0.5), math.log(0.5) - a])
-    return Law(np.concatenate([ends[0][:1], points, ends[0][1:]]), np.concatenate([ends[1][:1], logs, ends[1][1:]]))
+    return np.concatenate([ends[0][:1], points, ends[0][1:]]), np.concatenate([ends[1][:1], logs, ends[1][1:]])
 
 
+@np.errstate(under="ignore")
 def product_law(a: float, mu: float, order: float) -> Law:
     """Laplace noise of scale 1/a and, independent of it, normal noise of deviation 1/mu."""
     d = min(0.9 * math.pi, mu * math.sqrt(2.0 * _EXPONENT))
@@ -62,17 +58,11 @@ def product_law(a: float, mu: float, order: float) -> Law:
     low = -a - mu * mu / 2.0 - _TAIL * mu
     high = a - mu * mu / 2.0 + max(order, 2.0) * mu * mu + _TAIL * mu
     points: Array = np.asarray(step * np.arange(math.floor(low / step), math.ceil(high / step) + 1), dtype=np.float64)
-    return Law(points, product_log_density(points, a, mu) + math.log(step))
-
-
-@np.errstate(under="ignore")
-def product_log_density(points: Array, a: float, mu: float) -> Array:
-    """log of the density of the loss under Q."""
     shift, norm = mu * mu / 2.0, math.log(mu * math.sqrt(2.0 * math.pi))
     far = math.log(0.5) - a - norm - ((points - a + shift) / mu) ** 2 / 2.0
     near = math.log(0.5) - norm - ((points + a + shift) / mu) ** 2 / 2.0
     between = math.log(0.25) - a / 2.0 - mu * mu / 8.0 - points / 2.0 + log_mass(points, a, mu)
-    return np.asarray(np.logaddexp(np.logaddexp(far, near), between), dtype=np.float64)
+    return points, np.asarray(np.logaddexp(np.logaddexp(far, near), between) + math.log(step), dtype=np.float64)
 
 
 def log_case_1(lam: Array, q: float, given: Parameters) -> Array:

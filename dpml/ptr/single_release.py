@@ -81,7 +81,7 @@ def single_epsilon(*, sigma: float, tau: float, scale: float, delta0: float, del
 
     Source: as `delta_cases`.
     """
-    given = two_noises(sigma, tau, scale, delta0, low=LEAST, high=1e4)
+    given = two_noises(parameters(sigma, tau, scale, delta0, low=LEAST, high=1e4))
     delta = arguments.probability("delta", delta)
     if 0.0 < delta < 1e-250:
         raise ValueError(f"delta must be 0 or in [1e-250, 1], got {delta!r}")

@@ -173,7 +173,7 @@ def rdp_case_1(order: ArrayLike, *, sigma: float, tau: float, delta0: float) -> 
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.3, first term.
     """
-    sigma, tau, _, delta0 = two_noises(sigma, tau, 1.0, delta0)
+    sigma, tau, _, delta0 = two_noises(parameters(sigma, tau, 1.0, delta0))
     a = arguments.array("order", order, low=1.0, low_open=True)
     wide = rdp.gaussian(a, sigma=sigma)
     with np.errstate(over="ignore"):
@@ -256,10 +256,10 @@ def theorem_4_4_formula(
         return np.zeros(a.shape)[()]
     flat = a.reshape(-1)
     lam = flat - 1.0
-    law = _moments.laplace_law(1.0 / given.scale, float(flat.max()) + 2.0)
-    log_square = 2.0 * (math.log(q) + law.points) + law.log_weights
+    losses, log_weights = law = _moments.laplace_law(1.0 / given.scale, float(flat.max()) + 2.0)
+    log_square = 2.0 * (math.log(q) + losses) + log_weights
     log_c = np.log(2.0 * flat * lam) - 2.0 * math.log(given.sigma)
-    loss = np.log1p(q * np.expm1(law.points)) if q < 0.5 else np.log((1.0 - q) + q * np.exp(law.points))
+    loss = np.log1p(q * np.expm1(losses)) if q < 0.5 else np.log((1.0 - q) + q * np.exp(losses))
     inverse = (1.0 - given.delta0) / given.sigma**2 + given.delta0 / given.sigma2**2
     logs = [np.log1p(2.0 * q * q * flat * lam * inverse)]
     for first, power in (
@@ -402,7 +402,7 @@ def _sampled_arguments(
 ) -> tuple[NDArray[np.float64], float, Parameters]:
     a = arguments.array("order", order, low=1.0, low_open=True, high=1e6)
     q = arguments.real("q", q, 0.0, 1.0, high_open=True)
-    given = two_noises(sigma, tau, scale, delta0)
+    given = two_noises(parameters(sigma, tau, scale, delta0))
     if a.size and float(a.max()) > 1e6 * given.scale:
         raise ValueError(f"order must be at most 10^6 scale = {1e6 * given.scale:g}, got {float(a.max())!r}")
     return a, q, given

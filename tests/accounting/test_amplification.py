@@ -11,6 +11,7 @@ from scipy import optimize
 
 from dpml.accounting import amplification as amp
 from tests.golden import golden
+from tests.pate.votes import hockey_stick
 
 GOLDEN = golden("lecture")
 
@@ -53,8 +54,7 @@ def exact_epsilon(p, p_neighbour):
 
 
 def exact_delta(p, p_neighbour, epsilon):
-    one_way = sum(max(0.0, p[o] - math.exp(epsilon) * p_neighbour.get(o, 0.0)) for o in p)
-    return max(one_way, sum(max(0.0, p_neighbour[o] - math.exp(epsilon) * p.get(o, 0.0)) for o in p_neighbour))
+    return max(hockey_stick(p, p_neighbour, epsilon), hockey_stick(p_neighbour, p, epsilon))
 
 
 def response(bit, epsilon):

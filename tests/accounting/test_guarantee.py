@@ -1,6 +1,7 @@
 """Labels of privacy numbers: what is accepted, and that the sentence is true."""
 
 import dataclasses
+import itertools
 import math
 import re
 from decimal import Decimal
@@ -74,9 +75,7 @@ def test_the_order_is_printed_as_it_is():
 def test_every_label_has_words():
     sentences = {
         str(Guarantee(1, delta=0.1, kind=kind, adjacency=adjacency, sampling=sampling))
-        for kind in KINDS
-        for adjacency in ADJACENCIES
-        for sampling in SAMPLINGS
+        for kind, adjacency, sampling in itertools.product(KINDS, ADJACENCIES, SAMPLINGS)
     }
     assert len(sentences) == len(KINDS) * len(ADJACENCIES) * len(SAMPLINGS)
 

@@ -11,15 +11,9 @@ from dpml import mechanisms
 from dpml.audit import samples
 
 
-def bound(true_positives, positives, false_positives, negatives, delta=0.0, confidence=0.9):
-    return samples.epsilon_lower_bound(
-        true_positives=true_positives,
-        positives=positives,
-        false_positives=false_positives,
-        negatives=negatives,
-        delta=delta,
-        confidence=confidence,
-    ).epsilon_at_least
+def bound(hits, positives, alarms, negatives, delta=0.0, confidence=0.9):
+    counts = {"true_positives": hits, "positives": positives, "false_positives": alarms, "negatives": negatives}
+    return samples.epsilon_lower_bound(**counts, delta=delta, confidence=confidence).epsilon_at_least
 
 
 def true_epsilon(tpr, fpr, delta):
@@ -113,14 +107,6 @@ def test_never_negative_never_infinite():
     assert perfect == pytest.approx(math.log(10**6 / math.log(2 / 0.05)), abs=1e-4)
 
 
-def test_more_evidence_never_hurts():
-    values = [bound(9 * n, 10 * n, n, 10 * n, 1e-5, 0.95) for n in (1, 3, 10, 100, 10_000)]
-    assert values == sorted(values)
-    assert values[-1] == pytest.approx(math.log(9), abs=0.025)
-    assert bound(90, 100, 10, 100, delta=0.3) < bound(90, 100, 10, 100, delta=0.0)
-    assert bound(90, 100, 10, 100, confidence=0.99) < bound(90, 100, 10, 100, confidence=0.9)
-
-
 def test_evidence_keeps_what_it_rests_on():
     evidence = samples.epsilon_lower_bound(
         true_positives=90, positives=100, false_positives=20, negatives=200, delta=1e-5, confidence=0.95
@@ -142,16 +128,6 @@ def test_scores_recover_the_epsilon_of_randomized_response():
         found = samples.epsilon_lower_bound_from_scores(sign * on_d, scores_neighbour=sign * on_neighbour, **kwargs)
         assert 1.85 < found.epsilon_at_least < 2.0  # false alarm 1e-7
         assert (found.positives, found.negatives) == (75_000, 75_000)
-
-
-def test_scores_of_laplace_noise_find_a_good_threshold():
-    rng = np.random.default_rng(10)
-    on_d = -mechanisms.laplace(np.zeros(200_000), scale=1.0, rng=rng)  # large where D is likely
-    on_neighbour = -mechanisms.laplace(np.ones(200_000), scale=1.0, rng=rng)
-    found = samples.epsilon_lower_bound_from_scores(
-        on_d, scores_neighbour=on_neighbour, delta=0.0, confidence=1 - 1e-7, rng=rng
-    )
-    assert 0.9 < found.epsilon_at_least < 1.0
 
 
 def test_the_test_is_chosen_on_a_quarter_and_counted_on_the_rest():

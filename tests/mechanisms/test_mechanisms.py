@@ -359,13 +359,11 @@ def test_choices_have_the_right_law():
 
 def test_samplers_keep_shape_and_follow_their_generator():
     for sampler, kwargs in ((mechanisms.laplace, {"scale": 1.0}), (mechanisms.gaussian, {"sigma": 1.0})):
-        once = sampler(np.zeros((2, 3)), **kwargs, rng=np.random.default_rng(1))
-        again = sampler(np.zeros((2, 3)), **kwargs, rng=np.random.default_rng(1))
+        once, again = (sampler(np.zeros((2, 3)), **kwargs, rng=np.random.default_rng(1)) for _ in range(2))
         assert once.shape == (2, 3)
         assert np.unique(once).size == 6, "the noise of the entries is independent"
         np.testing.assert_array_equal(once, again)
-        single = sampler(2.0, **kwargs, rng=np.random.default_rng(1))
-        assert isinstance(single, float)
+        assert isinstance(sampler(2.0, **kwargs, rng=np.random.default_rng(1)), float)
     told = mechanisms.randomized_response(np.zeros((4, 5), dtype=bool), epsilon=0.0, rng=np.random.default_rng(1))
     assert told.shape == (4, 5)
     assert told.dtype == np.int8

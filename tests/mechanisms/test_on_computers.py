@@ -66,11 +66,6 @@ def test_gaussian_delta_against_the_definition(sigma, epsilon):
     assert found == pytest.approx(float(exact), rel=1e-11, abs=1e-300)
 
 
-def test_wide_discrete_noise_is_gaussian_noise():
-    wide = discrete_noise.discrete_gaussian_delta(sigma=1e4, epsilon=1e-4)
-    assert wide == pytest.approx(mechanisms.gaussian_delta(sigma=1e4, epsilon=1e-4), rel=1e-6)
-
-
 @pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 40.0])
 def test_laplace_delta_against_the_definition(scale):
     with mp.workdps(30):

@@ -348,16 +348,15 @@ def test_clear_votes_cost_less_and_unclear_ones_never_more():
 
 def test_the_data_dependent_student_by_another_route():
     """A fine grid of orders over the summed moments gives the same number, and the search never goes below it."""
-    lam = np.geomspace(0.5, 500.0, 4000)
-    total = laplace_votes.laplace_moment_data_dependent(MANY[:300], lam=lam, scale=20.0).sum(axis=0)
-    grid = rdp.conversion_improved(1.0 + lam, rdp=total / lam, delta=1e-5).min()
-    found = data_dependent.laplace_student_data_dependent(MANY[:300], scale=20.0, delta=1e-5).epsilon
-    assert found == pytest.approx(grid, rel=1e-5)
-    order = 1.0 + lam
-    total = gaussian_votes.gnmax_rdp_data_dependent(MANY[:300], order=order, sigma=40.0).sum(axis=0)
-    grid = rdp.conversion_improved(order, rdp=total, delta=1e-5).min()
-    found = data_dependent.gnmax_student_data_dependent(MANY[:300], sigma=40.0, delta=1e-5).epsilon
-    assert found == pytest.approx(grid, rel=1e-5)
+    lam, counts = np.geomspace(0.5, 500.0, 4000), MANY[:300]
+    laplace = data_dependent.laplace_student_data_dependent(counts, scale=20.0, delta=1e-5)
+    gnmax = data_dependent.gnmax_student_data_dependent(counts, sigma=40.0, delta=1e-5)
+    for found, divergences in (
+        (laplace, laplace_votes.laplace_moment_data_dependent(counts, lam=lam, scale=20.0) / lam),
+        (gnmax, gaussian_votes.gnmax_rdp_data_dependent(counts, order=1.0 + lam, sigma=40.0)),
+    ):
+        grid = rdp.conversion_improved(1.0 + lam, rdp=divergences.sum(axis=0), delta=1e-5).min()
+        assert found.epsilon == pytest.approx(grid, rel=1e-5)
 
 
 @pytest.mark.parametrize("delta", [1e-2, 1e-4, 1e-8])

@@ -231,7 +231,6 @@ class Shifting:
         (Shifting(lambda models: np.zeros((models, 2), dtype=int)), r"shape \[64\], as for the models before, got"),
         (Shifting(lambda models: np.zeros(models - 1, dtype=int)), r"shape \[64\], as for the models before, got"),
         (Shifting(lambda models: np.full(models, 5)), r"^train must return whole numbers from 0 to 1 .*, got 5 to 5"),
-        ("train", "^train must be a function, got 'train'"),
     ],
 )
 def test_a_callback_that_misbehaves_is_refused_before_any_noise_is_drawn(train, message):
@@ -255,7 +254,6 @@ def test_a_callback_that_misbehaves_is_refused_before_any_noise_is_drawn(train, 
         ({"epsilon": 1e-9}, r"^epsilon must be so large that at most 2\^53 models are needed, got 1e-09"),
         ({"n": 9}, "^data must hold 9 records, got 8"),
         ({"n_models": 27}, r"^n_models must be at least 1/q = 27.631, .*, got 27"),
-        ({"data": []}, "^data must hold 8 records, got 0"),
         ({"data": "abcdefgh"}, "^data must be a list, tuple or array of records, got 'abcdefgh'"),
         ({"data": np.array(8)}, "^data must be a list, tuple or array of records"),
     ],

@@ -64,8 +64,8 @@ def above_threshold(
     threshold = arguments.real("threshold", threshold)
     epsilon = arguments.real("epsilon", epsilon, 0.0, 600.0, low_open=True)
     rng = arguments.generator("rng", rng)
-    bits = _bits(answers, threshold, 2.0 / epsilon, 4.0 / epsilon, 1, rng)
-    return next((index for index, above in enumerate(bits) if above), None)
+    seen = _compared(answers, threshold, 2.0 / epsilon, 4.0 / epsilon, 1, rng)
+    return next((index for index, (_, above) in enumerate(seen) if above), None)
 
 
 def sparse(
@@ -90,7 +90,7 @@ def sparse(
     cutoff = _cutoff(cutoff, stream)
     scale = privacy.sparse_scale(epsilon=epsilon, delta=delta, cutoff=cutoff)
     rng = arguments.generator("rng", rng)
-    return _bits(answers, threshold, scale, 2.0 * scale, cutoff, rng)
+    return (above for _, above in _compared(answers, threshold, scale, 2.0 * scale, cutoff, rng))
 
 
 def numeric_sparse(
@@ -113,19 +113,8 @@ def numeric_sparse(
     cutoff = _cutoff(cutoff, stream)
     scale = 2.0 * privacy.sparse_scale(epsilon=epsilon, delta=delta, cutoff=cutoff)
     rng = arguments.generator("rng", rng)
-
-    def released() -> Iterator[float | None]:
-        kept: list[float] = []
-
-        def watched() -> Iterator[float]:
-            for value in answers:
-                kept[:] = [value]
-                yield value
-
-        for above in _bits(watched(), threshold, scale, 2.0 * scale, cutoff, rng):
-            yield kept[0] + float(rng.laplace(scale=scale / 2.0)) if above else None
-
-    return released()
+    seen = _compared(answers, threshold, scale, 2.0 * scale, cutoff, rng)
+    return (value + float(rng.laplace(scale=scale / 2.0)) if above else None for value, above in seen)
 
 
 class Released(NamedTuple):
@@ -206,20 +195,20 @@ def m_svec(
     return Released(released, exhausted=left == 0)
 
 
-def _bits(
+def _compared(
     stream: Iterator[float],
     threshold: float,
     threshold_scale: float,
     query_scale: float,
     cutoff: int,
     rng: np.random.Generator,
-) -> Iterator[bool]:
-    """The bits of `cutoff` runs of AboveThreshold, one after another on one stream."""
+) -> Iterator[tuple[float, bool]]:
+    """Each true answer and its bit, in `cutoff` runs of AboveThreshold, one after another on one stream."""
     for _ in range(cutoff):
         noisy_threshold = threshold + float(rng.laplace(scale=threshold_scale))
         for value in stream:
             above = value + float(rng.laplace(scale=query_scale)) >= noisy_threshold
-            yield above
+            yield value, above
             if above:
                 break
         else:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpml import arguments
-from dpml.pate.sparse_vector import _bits
+from dpml.pate.sparse_vector import _compared
 
 __all__ = [
     "no_query_noise",
@@ -65,7 +65,7 @@ def no_threshold_noise(stream: ArrayLike, *, threshold: float, epsilon: float, r
     True
     """
     values, threshold, epsilon, rng = _checked(stream, threshold, epsilon, rng)
-    return list(_bits(values, threshold, 0.0, 4.0 / epsilon, 1, rng))
+    return [above for _, above in _compared(values, threshold, 0.0, 4.0 / epsilon, 1, rng)]
 
 
 def no_query_noise(stream: ArrayLike, *, threshold: float, epsilon: float, rng: np.random.Generator) -> list[bool]:
@@ -136,7 +136,7 @@ def printed_sparse(
     cutoff = arguments.integer("cutoff", cutoff, 1, 10**6)
     delta = arguments.real("delta", delta, 0.0, 1.0, low_open=True, high_open=True)
     scale = math.sqrt(-32.0 * cutoff * math.log(delta)) * epsilon
-    return list(_bits(values, threshold, scale / 2.0, scale, cutoff, rng))
+    return [above for _, above in _compared(values, threshold, scale / 2.0, scale, cutoff, rng)]
 
 
 def _checked(
