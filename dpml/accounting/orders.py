@@ -41,7 +41,7 @@ def line(
     return alpha / lam * (1.0 + _ROUNDING), slack - gain + _ROUNDING * (np.abs(slack) + gain)
 
 
-@np.errstate(under="ignore")
+@np.errstate(over="ignore", under="ignore")
 def best(moment: Moment, steps: float, log_inverse_delta: float, *, guess: float) -> tuple[float, float]:
     """The least epsilon found and its lambda."""
 
@@ -99,7 +99,7 @@ def limits(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tu
     return math.exp(min(max(balance, -25.0), 40.0)), math.exp(min(max(limit, -25.0), 40.0))
 
 
-@np.errstate(under="ignore")
+@np.errstate(over="ignore", under="ignore")
 def curve(
     moment: Moment, steps: NDArray[np.float64], log_inverse_delta: float, *, guesses: tuple[float, float]
 ) -> NDArray[np.float64]:

@@ -82,7 +82,7 @@ __all__ = [
 _LARGE = 600.0  # beyond this exponents are not formed
 
 
-@np.errstate(under="ignore")
+@np.errstate(over="ignore", under="ignore")
 def gaussian(order: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     """Return order/(2 sigma^2), the Rényi divergence of the Gaussian mechanism, in the shape of `order`.
 
@@ -95,11 +95,10 @@ def gaussian(order: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     """
     a = _orders(order)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    with np.errstate(over="ignore"):
-        return arguments.finite("sigma", sigma, a / sigma / (2.0 * sigma))[()]
+    return arguments.finite("sigma", sigma, a / sigma / (2.0 * sigma))[()]
 
 
-@np.errstate(under="ignore")
+@np.errstate(over="ignore", under="ignore")
 def laplace(order: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     r"""Return the Rényi divergence of the Laplace mechanism, in the shape of `order`.
 
@@ -114,9 +113,8 @@ def laplace(order: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     a = _orders(order)
     scale = arguments.real("scale", scale, 0.0, low_open=True)
     lam = a - 1.0
-    with np.errstate(over="ignore"):
-        c = arguments.finite("scale", scale, np.divide(1.0, scale))
-        up, down = np.minimum(lam * c, _LARGE), np.maximum(-a * c, -1e300)
+    c = arguments.finite("scale", scale, np.divide(1.0, scale))
+    up, down = np.minimum(lam * c, _LARGE), np.maximum(-a * c, -1e300)
     shares = np.minimum(a, 1e300), np.minimum(lam, 1e300)
     first, second = (share / (2.0 * shares[0] - 1.0) for share in shares)
     moderate = np.log1p(first * exp_excess(up) + second * exp_excess(down)) / lam
@@ -124,7 +122,7 @@ def laplace(order: ArrayLike, *, scale: float) -> NDArray[np.float64]:
     return np.where(up < _LARGE, moderate, large)[()]
 
 
-@np.errstate(under="ignore")
+@np.errstate(over="ignore", under="ignore")
 def randomized_response(order: ArrayLike, *, epsilon: float) -> NDArray[np.float64]:
     r"""Return the Rényi divergence of randomized response with privacy parameter epsilon, in the shape of `order`.
 
@@ -140,8 +138,7 @@ def randomized_response(order: ArrayLike, *, epsilon: float) -> NDArray[np.float
     a = _orders(order)
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     lam = a - 1.0
-    with np.errstate(over="ignore"):
-        t = np.minimum(lam * epsilon, _LARGE)
+    t = np.minimum(lam * epsilon, _LARGE)
     excess = 2.0 * np.sinh(t / 2.0) ** 2 + math.tanh(epsilon / 2.0) * np.sinh(t)
     large = epsilon - math.log1p(math.exp(-epsilon)) / lam
     return np.where(t < _LARGE, np.log1p(excess) / lam, large)[()]
@@ -193,8 +190,7 @@ def epsilon(*, q: float, sigma: float, steps: int, delta: float) -> Guarantee:
     if value is None:
         slack = -math.log(delta)
         start = min(orders.limits(q, sigma, float(steps), slack))
-        with np.errstate(over="ignore"):
-            value, lam = orders.best(_moments(q, sigma), float(steps), slack, guess=start)
+        value, lam = orders.best(_moments(q, sigma), float(steps), slack, guess=start)
         value, order = arguments.finite("sigma", sigma, value), lam + 1.0
     return Guarantee(value, delta=delta, kind="upper bound", adjacency="add/remove", sampling="Poisson", order=order)
 
@@ -218,8 +214,7 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
     def others(counts: list[int]) -> dict[int, float]:
         slack, used = -math.log(delta), np.array(counts, dtype=np.float64)
         first, last = (min(orders.limits(q, sigma, float(t), slack)) for t in (used[-1], used[0]))
-        with np.errstate(over="ignore"):
-            found = orders.curve(_moments(q, sigma), used, slack, guesses=(first, last))
+        found = orders.curve(_moments(q, sigma), used, slack, guesses=(first, last))
         return dict(zip(counts, arguments.finite("sigma", sigma, found).tolist(), strict=True))
 
     return after_each(steps, lambda count: without_accounting(q, sigma, count, delta), others, most=2.0**53)

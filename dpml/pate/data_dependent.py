@@ -159,8 +159,7 @@ def _best(moment: orders.Moment, worst: Guarantee) -> DataDependent:
     slack = -math.log(worst.delta)
     near, far = math.sqrt(2.0 * slack), math.sqrt(2.0 * (slack + worst.epsilon))
     guess = near / min(max(far - near, 1e-12), 1e12)  # the best order of the Gaussian mechanism with this epsilon
-    with np.errstate(over="ignore"):
-        value, lam = orders.best(moment, 1.0, slack, guess=guess)
+    value, lam = orders.best(moment, 1.0, slack, guess=guess)
     if not value < worst.epsilon:
         return DataDependent(worst)
     return DataDependent(

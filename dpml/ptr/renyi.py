@@ -189,8 +189,7 @@ def _best(moment: orders.Moment, q: float, given: Parameters, steps: int, delta:
 
         noise = 1.0 / math.sqrt(given.sigma**-2 + given.scale**-2)
         guess = min(orders.limits(q, noise, float(steps), -math.log(left)))
-        with np.errstate(over="ignore"):
-            value, lam = orders.best(within, float(steps), -math.log(left), guess=min(guess, last / 8.0))
+        value, lam = orders.best(within, float(steps), -math.log(left), guess=min(guess, last / 8.0))
         value, order = arguments.finite("sigma", given.sigma, value), lam + 1.0
     return Guarantee(value, delta=delta, kind="upper bound", adjacency="add/remove", sampling="Poisson", order=order)
 

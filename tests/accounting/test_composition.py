@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from dpml.accounting import Guarantee, composition
-from dpml.mechanisms import randomized_response_truth_probability
 from tests.golden import golden
 
 GOLDEN = golden("lecture")
@@ -168,21 +167,6 @@ def responses(epsilon, k, total_epsilon):
 def whole(epsilon, delta, k, total_epsilon):
     with mp.workdps(400):
         return 1 - (1 - mp.mpf(delta)) ** k * (1 - responses(epsilon, k, total_epsilon))
-
-
-def test_optimal_by_all_outputs_of_leaky_responses():
-    """k = 3 mechanisms that show their bit openly with probability delta: all 4^3 outputs, no binomial in sight."""
-    epsilon, delta, k = 0.7, 0.05, 3
-    truth = randomized_response_truth_probability(epsilon=epsilon)
-    one = {"open": (delta, 0.0), "yes": ((1 - delta) * truth, (1 - delta) * (1 - truth))}
-    one |= {"no": one["yes"][::-1], "open'": (0.0, delta)}
-    for total_epsilon in (0.0, 0.3, 0.7, 1.5, 2.1, 3.0):
-        need = 0.0
-        for outputs in itertools.product(one.values(), repeat=k):
-            p, p_neighbour = (math.prod(column) for column in zip(*outputs, strict=True))
-            need += max(0.0, p - math.exp(total_epsilon) * p_neighbour)
-        got = composition.optimal_delta(epsilon=epsilon, delta=delta, k=k, total_epsilon=total_epsilon)
-        assert got == pytest.approx(need, rel=1e-13)
 
 
 @pytest.mark.parametrize("row", CURVES["kov_curve"])

@@ -26,25 +26,11 @@ def gaussian_delta_truth(sigma, epsilon, digits=160):
         return mp.ncdf(1 / (2 * s) - e * s) - mp.e**e * mp.ncdf(-1 / (2 * s) - e * s)
 
 
-def hockey_stick(density, epsilon, breaks):
-    """The definition of delta: the integral of max(0, p - e^epsilon p'), for outputs around 0 and 1."""
-    with mp.workdps(30):
-        bound = mp.e ** mp.mpf(epsilon)
-        return mp.quad(lambda y: max(mp.mpf(0), density(y) - bound * density(y - 1)), breaks)
-
-
 def relative(value, truth):
     return float(abs(mp.mpf(value) - truth) / truth)
 
 
 # ---- Gaussian ----
-
-
-@pytest.mark.parametrize(("sigma", "epsilon"), [(1.0, 0.0), (1.0, 1.0), (0.5, 3.0), (3.0, 0.2), (0.25, 10.0)])
-def test_gaussian_delta_is_the_hockey_stick_integral(sigma, epsilon):
-    cut = mp.mpf("0.5") - mp.mpf(epsilon) * mp.mpf(sigma) ** 2
-    truth = hockey_stick(lambda y: mp.npdf(y, 0, sigma), epsilon, [cut - 40 * sigma, cut - 5 * sigma, cut])
-    assert relative(mechanisms.gaussian_delta(sigma=sigma, epsilon=epsilon), truth) < 1e-13
 
 
 def test_golden_gaussian():
@@ -170,11 +156,16 @@ def test_how_much_too_large_the_classic_noise_is():
 
 @pytest.mark.parametrize(("scale", "epsilon"), [(1.0, 0.0), (1.0, 0.5), (0.3, 2.0), (5.0, 0.1), (2.0, 0.5), (2.0, 3.0)])
 def test_laplace_delta_is_the_hockey_stick_integral(scale, epsilon):
+    """The definition of delta: the integral of max(0, p - e^epsilon p'), for outputs around 0 and 1."""
+
     def density(y):
         return mp.e ** (-abs(mp.mpf(y)) / scale) / (2 * mp.mpf(scale))
 
     cut = (1 - mp.mpf(scale) * mp.mpf(epsilon)) / 2
-    truth = hockey_stick(density, epsilon, sorted([-100 * scale, 0, cut, 1, 1 + 100 * scale]))
+    with mp.workdps(30):
+        grown = mp.e ** mp.mpf(epsilon)
+        breaks = sorted([-100 * scale, 0, cut, 1, 1 + 100 * scale])
+        truth = mp.quad(lambda y: max(mp.mpf(0), density(y) - grown * density(y - 1)), breaks)
     assert mechanisms.laplace_delta(scale=scale, epsilon=epsilon) == pytest.approx(float(truth), rel=1e-13, abs=1e-25)
 
 

@@ -37,13 +37,6 @@ def test_golden_distances(example):
     assert stability.distance_to_instability(example["counts"]) == example["dist"]
 
 
-@pytest.mark.parametrize(("voters", "classes"), [(1, 2), (2, 2), (7, 2), (8, 2), (6, 3), (7, 3), (5, 4)])
-def test_the_closed_form_is_a_walk_over_histograms(voters, classes):
-    every = list(histograms(voters, classes))
-    assert len(every) == math.comb(voters + classes - 1, classes - 1)
-    assert stability.distance_to_instability(every).tolist() == [walk(counts) for counts in every]
-
-
 @pytest.mark.parametrize(("voters", "classes"), [(5, 2), (4, 3)])
 def test_the_closed_form_is_brute_force_over_datasets(voters, classes):
     for votes in itertools.product(range(classes), repeat=voters):
