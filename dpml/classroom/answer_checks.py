@@ -12,7 +12,7 @@ import numpy as np
 from dpml import arguments
 from dpml.classroom.calls import attempt
 from dpml.classroom.comparison import as_finite, close, difference, size_hint, unwrap
-from dpml.classroom.verdict import Mistake, NotYet, explained, kind, not_written, passed, shown
+from dpml.classroom.verdict import Mistake, NotYet, explained, kind, not_written, passed, require_written, shown
 
 
 def number(
@@ -40,8 +40,7 @@ def number(
     abs = arguments.real("abs", abs, 0.0)
     mistakes = tuple(mistakes)
     _refuse_ill_posed(mistakes, hint, want, rel=rel, abs=abs)
-    if answer is Ellipsis:
-        not_written(name)
+    require_written(answer, name=name)
     if problem := _no_number(answer):
         raise NotYet(f"{name}: {problem}")
     came = float(unwrap(answer))
@@ -52,8 +51,9 @@ def number(
     if any(form in echo for form in _forms(want)):
         echo = ""
     # A mistake is recognised a little more loosely than the right answer, for rounded numbers.
-    found = _diagnosis(came, mistakes, rel=max(rel, 1e-4), abs=abs)
-    raise NotYet(f"{name}: your answer{echo} {found or f'{size_hint(came, want)}. {hint}'.rstrip()}")
+    found = _diagnosis(came, mistakes, lambda wrong: not difference(came, wrong, rel=max(rel, 1e-4), abs=abs))
+    told = f"shows a known mistake: {found}" if found else f"{size_hint(came, want)}. {hint}"
+    raise NotYet(f"{name}: your answer{echo} {told}".rstrip())
 
 
 def _no_number(answer: Any) -> str | None:
@@ -80,16 +80,10 @@ def _refuse_ill_posed(mistakes: Sequence[Mistake], hint: str, want: float, *, re
             raise ValueError(f"a mistake must differ from the expected value, got {mistake.diagnosis!r}")
 
 
-def _diagnosis(answer: Any, mistakes: Iterable[Mistake], *, rel: float, abs: float) -> str:
-    """The diagnosis of the first mistake that the answer shows, written to follow "your answer"."""
-    for mistake in mistakes:
-        if callable(mistake.wrong):
-            made = _holds(mistake.wrong, answer)
-        else:
-            made = not difference(answer, mistake.wrong, rel=rel, abs=abs)
-        if made:
-            return f"shows a known mistake: {mistake.diagnosis}"
-    return ""
+def _diagnosis(answer: Any, mistakes: Iterable[Mistake], same: Callable[[Any], bool]) -> str:
+    """The diagnosis of the first mistake that the answer shows: by its predicate, or as the same value; or empty."""
+    made = (m for m in mistakes if (_holds(m.wrong, answer) if callable(m.wrong) else same(m.wrong)))
+    return next((mistake.diagnosis for mistake in made), "")
 
 
 def _holds(predicate: Callable[[Any], Any], answer: Any) -> bool:
@@ -105,8 +99,8 @@ def form(answer: Any, *, name: str, test: Callable[[Any], str | None] | None = N
     Raises:
         NotYet: if the answer, or a part of it that is a tuple, is not written, or has another form.
     """
-    if any(part is Ellipsis for part in (answer if isinstance(answer, tuple) else (answer,))):
-        not_written(name)
+    for part in answer if isinstance(answer, tuple) else (answer,):
+        require_written(part, name=name)
     problem, error, *_ = attempt(test or _no_number, [answer], {})
     if error is not None:
         problem = f"this has not the form that is asked for: {explained(error)}."
@@ -136,17 +130,14 @@ def choice(
     keys = [_key(option) for option in allowed]
     if _key(expected) not in keys or len(set(keys)) < 2:
         raise ValueError(f"options must hold the expected answer and another one, got {shown(allowed)}")
-    if answer is Ellipsis:
-        not_written(name)
+    require_written(answer, name=name)
     if _key(answer) not in keys:
         raise NotYet(f"{name}: {shown(answer)} is not among the possible answers. Give {_listed(allowed)}.")
     if _key(answer) == _key(expected):
         passed(name, f"right, out of {len(allowed)} possible answers")
         return
-    for mistake in mistakes:
-        if _holds(mistake.wrong, answer) if callable(mistake.wrong) else _key(mistake.wrong) == _key(answer):
-            raise NotYet(f"{name}: {shown(answer)} is not right: {mistake.diagnosis}")
-    raise NotYet(f"{name}: {shown(answer)} is not right. {hint}".rstrip())
+    found = _diagnosis(answer, mistakes, lambda wrong: _key(wrong) == _key(answer))
+    raise NotYet(f"{name}: {shown(answer)} is not right{f': {found}' if found else f'. {hint}'}".rstrip())
 
 
 def _key(value: Any) -> tuple[str, object]:
@@ -179,8 +170,7 @@ def statements(answer: Any, *, expected: Mapping[str, tuple[bool, str]], name: s
     """
     if not expected:
         raise ValueError("expected must hold at least one statement, got none")
-    if answer is Ellipsis:
-        not_written(name)
+    require_written(answer, name=name)
     letters = sorted(expected)
     if not isinstance(answer, Mapping) or set(answer) != set(letters):
         keys = f'"{letters[0]}" to "{letters[-1]}"'
@@ -229,8 +219,8 @@ def counterexample(
     if verdict is None:
         passed(name, f"{echo} refutes the claim" + (f": {shows(answer)}" if shows else ""))
         return
-    found = _diagnosis(answer, mistakes, rel=1e-6, abs=1e-12)
-    raise NotYet(f"{name}: {f'{echo} {found}' if found else problem + verdict}")
+    found = _diagnosis(answer, mistakes, lambda wrong: not difference(answer, wrong, rel=1e-6, abs=1e-12))
+    raise NotYet(f"{name}: {f'{echo} shows a known mistake: {found}' if found else problem + verdict}")
 
 
 def argument(text: Any, *, name: str, rubric: Sequence[str], question: str, minimum_words: int = 25) -> None:

@@ -102,13 +102,9 @@ def _execute(cell: Cell, space: dict[str, Any]) -> tuple[str, bool]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
             tree = ast.parse(cell.source, file)
-            last = tree.body[-1] if tree.body else None
-            if isinstance(last, ast.Expr):
-                tree.body.pop()
+            last = [tree.body.pop()] if tree.body and isinstance(tree.body[-1], ast.Expr) else []
             exec(compile(tree, file, "exec"), space)
-            if isinstance(last, ast.Expr):  # a notebook shows the value of the last line
-                value = eval(compile(ast.Expression(last.value), file, "eval"), space)
-                print(*([] if value is None else [repr(value)]), end="" if value is None else "\n")
+            exec(compile(ast.Interactive(last), file, "single"), space)  # as a notebook, this shows its value
             error = None
         except BaseException as caught:  # also SystemExit: the reader's Python goes on
             error = caught

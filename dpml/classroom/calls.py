@@ -10,6 +10,7 @@ import io
 import math
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -17,19 +18,10 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from dpml.classroom import verdict
 from dpml.classroom.comparison import identical, unwrap
 from dpml.classroom.laws import Law
-from dpml.classroom.verdict import (
-    NotYet,
-    explained,
-    kind,
-    listed,
-    not_written,
-    refuse_unwritten,
-    require_function,
-    shown,
-    unfit,
-)
+from dpml.classroom.verdict import NotYet, explained, kind, not_written, require_function, require_written, shown
 
 Setting = Mapping[str, Any]
 P = ParamSpec("P")
@@ -119,8 +111,8 @@ def takes(answer: Any, *, name: str, called: Iterable[str]) -> Callable[..., Any
     """
     f = require_function(answer, name=name)
     first, *rest = called
-    if unfit(f, (None,), dict.fromkeys(rest)):
-        by_name = f", and with {listed(rest)} by name" if rest else ""
+    if verdict.unfit(f, (None,), dict.fromkeys(rest)):
+        by_name = f", and with {verdict.listed(rest)} by name" if rest else ""
         raise NotYet(f"Your {name} is called with {first}{by_name}: keep the parameter names.")
     return f
 
@@ -166,10 +158,29 @@ def answered(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting, *, nam
         NotYet: if the answer, or what it calls, is not written.
     """
     came = attempt(f, args, kwargs)
-    refuse_unwritten(came.error, f, name=name)
-    if came.value is Ellipsis:
-        not_written(name)
+    _refuse_unwritten(came.error, f, name=name)
+    require_written(came.value, name=name)
     return came
+
+
+def _refuse_unwritten(error: Exception | None, f: Callable[..., Any], *, name: str) -> None:
+    """Raise the message for an untouched stub, or for one that `f` calls; return if the error is another one.
+
+    Another one is also the NotImplementedError of a library.
+    """
+    if not isinstance(error, NotImplementedError):
+        return
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    start = next((i for i, frame in enumerate(frames) if frame.f_code is code), len(frames) - 1)
+    # A check may wrap the answer in a function of its own.
+    theirs = [frame for frame in frames[start:] if not str(frame.f_globals.get("__name__")).startswith("dpml.")]
+    own = theirs[0] if theirs else frames[-1]
+    if frames[-1].f_code is own.f_code:
+        not_written(name)
+    if frames[-1].f_globals is own.f_globals:
+        missing = frames[-1].f_code.co_name.strip("<>")
+        raise NotYet(f"{name} calls {missing}, which is not written yet. Write {missing} first and run its cell.")
 
 
 def _copied(value: Any) -> Any:
@@ -230,8 +241,7 @@ def returned(value: Any, setting: Setting, *, name: str) -> Any:
     Raises:
         NotYet: if it is none.
     """
-    if value is Ellipsis:
-        not_written(name)
+    require_written(value, name=name)
     if value is None:
         raise NotYet(f"{name} returned None for {spoken(setting)}: is a return missing?")
     return value

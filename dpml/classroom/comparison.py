@@ -135,8 +135,7 @@ def _array_difference(came: Any, want: NDArray[Any], *, rel: float, abs: float) 
     if array.shape != want.shape:
         return f"has shape {array.shape}, {expected}"
     a, w = array.astype(float), want.astype(float)
-    with np.errstate(invalid="ignore"):
-        wrong = ~((a == w) | (np.abs(a - w) <= abs + rel * np.abs(w)) | (np.isnan(a) & np.isnan(w)))
+    wrong = ~np.isclose(a, w, rtol=rel, atol=abs, equal_nan=True)
     if not wrong.any():
         return ""
     where = tuple(int(i) for i in np.argwhere(wrong)[0])

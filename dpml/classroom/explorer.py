@@ -185,7 +185,13 @@ class Explorer:
 
     def frame(self, **values: Any) -> Frame:
         """The frame at the start, with the given values in place of the start's."""
-        return self._checked(self.draw(**{**self.start(), **values}))
+        frame = self.draw(**{**self.start(), **values})
+        for mark in (*frame.marks, *frame.beside):
+            if mark.role not in COLOURS:
+                raise ValueError(f"role must be one of {list(COLOURS)} in {self.name!r}, got {mark.role!r}")
+        if frame.beside and len(self.panels) == 1:
+            raise ValueError(f"beside must be empty for the one panel of {self.name!r}, got {len(frame.beside)} marks")
+        return frame
 
     @cached_property
     def frames(self) -> list[Frame]:
@@ -198,14 +204,6 @@ class Explorer:
             if _kinds(frame) != want:
                 raise ValueError(f"marks must keep kind and role in every state of {self.name!r}: {frame.title}")
         return frames
-
-    def _checked(self, frame: Frame) -> Frame:
-        for mark in (*frame.marks, *frame.beside):
-            if mark.role not in COLOURS:
-                raise ValueError(f"role must be one of {list(COLOURS)} in {self.name!r}, got {mark.role!r}")
-        if frame.beside and len(self.panels) == 1:
-            raise ValueError(f"beside must be empty for the one panel of {self.name!r}, got {len(frame.beside)} marks")
-        return frame
 
     def slots(self, frame: Frame) -> list[str]:
         """What moves, as texts: title, readout, table, then path and label of each mark."""
@@ -229,8 +227,8 @@ class Explorer:
             }
             for control in self.controls
         ]
-        start = {"cover": COVER, "asked": ASKED[self.asked], "controls": controls}
-        return {**start, "ghost": ghost, "frames": frames, "pool": list(pool)}
+        asked = ASKED[self.asked]
+        return {"cover": COVER, "asked": asked, "controls": controls, "ghost": ghost, "frames": frames, "pool": [*pool]}
 
     def _repr_html_(self) -> str:
         data = json.dumps(self.payload(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

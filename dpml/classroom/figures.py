@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpml.classroom.marks import COLOURS, DASHES, Role
 
@@ -55,12 +55,11 @@ def look(role: Role) -> dict[str, Any]:
     return {"color": COLOURS[role], "linestyle": (0, dash) if dash else "-"}
 
 
-class Shown:
+class Shown(NamedTuple):
     """A finished figure: `alt` is the sentence that says what it shows, with its numbers."""
 
-    def __init__(self, svg: str, alt: str) -> None:
-        self.svg = svg
-        self.alt = alt
+    svg: str
+    alt: str
 
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.svg.encode()).decode()
@@ -88,12 +87,11 @@ def show(figure: Any, *, alt: str) -> Shown:
     return Shown(text[text.index("<svg") :], alt)
 
 
-class Table:
+class Table(NamedTuple):
     """Rows of text under a head."""
 
-    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        self.head = head
-        self.rows = rows
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
     def _repr_html_(self) -> str:
         lines = [("th", self.head), *(("td", row) for row in self.rows)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,7 @@ _SEED = 20250117  # the inputs are the same for everyone, every time
 _WRONG_RESULT = (3, 4)  # ranks of failures
 
 _Case = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments by position, and by name
-
-
-class _Failure(NamedTuple):
-    rank: int  # an exception before a wrong shape before a wrong value: the cause before its symptom
-    size: tuple[int, int]
-    text: str
+_Failure = tuple[int, tuple[int, int], str]  # rank, size of the input, sentence: the smallest one is told
 
 
 @limited
@@ -63,11 +58,11 @@ def function(
     if not failures:
         passed(name, f"agrees with its definition on {len(cases)} input{'s' * (len(cases) > 1)}")
         return
-    worst = min(failures)
+    rank, _, text = min(failures)
     for mistake in mistakes:
         if _made(mistake.wrong, seen, rel=rel, abs=abs):
-            raise NotYet(f"{worst.text} A known mistake: {mistake.diagnosis}")
-    raise NotYet(f"{worst.text} {hint if worst.rank in _WRONG_RESULT else ''}".rstrip())
+            raise NotYet(f"{text} A known mistake: {mistake.diagnosis}")
+    raise NotYet(f"{text} {hint if rank in _WRONG_RESULT else ''}".rstrip())
 
 
 def _case(given: Any) -> _Case:
@@ -91,13 +86,13 @@ def _failure(
     rank, text = problem
     wrong_call = unfit(f, *case) if rank == 1 and isinstance(run.error, TypeError) else ""
     if wrong_call:
-        return _Failure(rank, (0, 0), f"Your {name} {wrong_call}.")
+        return rank, (0, 0), f"Your {name} {wrong_call}."
     given = _spoken(f, case)
-    return _Failure(rank, (size(case), len(given)), f"For {given}, your {name} {text}")
+    return rank, (size(case), len(given)), f"For {given}, your {name} {text}"
 
 
 def _problem(run: Came, want: Any, *, rel: float, abs: float) -> tuple[int, str] | None:
-    """Rank and predicate of what is wrong with one run, or None."""
+    """Rank and predicate of what is wrong with one run, or None: the cause comes before its symptom."""
     if run.error is not None:
         return 1, f"raised {explained(run.error)}."
     if run.value is None and want is not None:

@@ -17,6 +17,7 @@ fails gets the diagnosis of the law that fits it.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
+from scipy.special import bdtr, bdtrc
 
 from dpml import arguments
 from dpml.audit import samples
@@ -40,7 +41,8 @@ _LOOKS = (8, 1)  # an eighth of the runs, then all: most wrong answers show in t
 _CELLS = 64
 _JOINT = 100  # so many combinations of labels are counted as one
 _FACTORS = (0.25, 0.4, 0.6, 0.75, 0.85, 1.25, 1.5, 2.0, 4.0)  # of the noise: what is tested against
-_ROUGH = tuple(2.0 ** (0.75 * k) for k in range(-5, 6))  # and what is tried for a diagnosis
+_ROUGH = tuple(2.0 ** (0.75 * k) for k in range(-5, 6))  # and what is tried for a diagnosis: first these,
+_FINE = tuple((1.0, s, 1 / s, math.sqrt(s), 1 / math.sqrt(s)) for s in (1.35, 1.11, 1.03, 1.01))  # then closer
 _SEED = 20_250_117
 _NOT_PRIVATE = "is not private enough"
 
@@ -53,7 +55,7 @@ class _Seen(NamedTuple):
     where: list[laws.Cells]  # of each coordinate
     places: NDArray[np.int64]  # runs x coordinates: the cell of each output
     counts: NDArray[Any]  # coordinates x cells
-    known: dict[Any, Any]  # the cells of each law, and the shares of laws and factors that were asked for
+    shares: Callable[[Laws, float], NDArray[np.float64]]  # of each cell, under a law with so much noise
 
 
 @limited
@@ -97,14 +99,15 @@ def law(
     right = [_given(law, setting) for setting in given]
     for setting, here in zip(given, right, strict=True):
         require_own_rng(f, setting, form=here, name=name)
+    where = [_cells(here, within=within) for here in right]
+    shares = [functools.cache(functools.partial(_shares, *pair)) for pair in zip(given, where, strict=True)]
     outputs: list[list[Any]] = [[] for _ in given]
-    known: list[dict[Any, Any]] = [{} for _ in given]
     for look in _LOOKS:
         for mine, setting, here in zip(outputs, given, right, strict=True):
             size = 1 if isinstance(here, Law) else len(here)
             enough = min(runs, max(400, 8 * runs // size)) // look
             mine += draw(f, setting, form=here, runs=enough - len(mine), rng=rng, name=name)
-        seen = [_seen(*one, within=within) for one in zip(given, outputs, right, known, strict=True)]
+        seen = [_seen(*one) for one in zip(given, outputs, where, shares, strict=True)]
         if all(_refuted(seen, one, mistakes) for one in (law, *also)) and (look == 1 or _clear(seen, mistakes)):
             finding = _finding(seen, law, neighbours)
             private = not finding.startswith(_NOT_PRIVATE)
@@ -137,60 +140,46 @@ def _few_labels(found: Law | Sequence[Law]) -> bool:
     return math.prod(len(part.outcomes) if part.outcomes else math.inf for part in parts) <= _JOINT
 
 
-def _seen(
-    setting: Setting,
-    outputs: list[Any],
-    right: Law | Sequence[Law],
-    known: dict[Any, Any],
-    *,
-    within: tuple[float, float],
-) -> _Seen:
+def _cells(right: Law | Sequence[Law], *, within: tuple[float, float]) -> list[laws.Cells]:
+    """Where the outputs of each coordinate are counted; equal laws share their cells."""
     parts = _parts(right, joint=_few_labels(right))
-    for part in parts:
-        if id(part) not in known:
-            known[id(part)] = laws.cells(part, number=_CELLS, within=within)
-    where = [known[id(part)] for part in parts]
-    columns = [outputs] if len(parts) == 1 else list(np.array(outputs, dtype=float).T)
-    places = [laws.places(column, cells) for column, cells in zip(columns, where, strict=True)]
-    width = 1 + max(map(len, where))
-    counts = np.array([np.bincount(place, minlength=width) for place in places])
-    return _Seen(setting, outputs, where, np.array(places).T, counts, known)
+    different = {id(part): part for part in parts}
+    known = {key: laws.cells(part, number=_CELLS, within=within) for key, part in different.items()}
+    return [known[id(part)] for part in parts]
 
 
-def _shares(seen: _Seen, law: Laws, noise: float = 1.0) -> NDArray[np.float64]:
+def _shares(setting: Setting, where: list[laws.Cells], law: Laws, noise: float) -> NDArray[np.float64]:
     """The probability of each cell of each coordinate under a law; 0 for a law of another form."""
-    if (id(law), noise) not in seen.known:
-        seen.known[id(law), noise] = _shares_of(seen, law, noise)
-    found: NDArray[np.float64] = seen.known[id(law), noise]
+    found = np.zeros((len(where), 1 + max(map(len, where))))
+    parts = _parts(_given(law, setting, noise), joint=len(where) == 1)
+    known: dict[tuple[int, int], NDArray[np.float64]] = {}
+    if len(parts) == len(where):
+        for row, part, cells in zip(found, parts, where, strict=True):
+            pair = id(part), id(cells)
+            if pair not in known:
+                known[pair] = laws.shares(part, cells)
+            row[: len(cells) + 1] = known[pair]
     return found
 
 
-def _shares_of(seen: _Seen, law: Laws, noise: float) -> NDArray[np.float64]:
-    parts = _parts(_given(law, seen.setting, noise), joint=len(seen.where) == 1)
-    if len(parts) != len(seen.where):
-        return np.zeros(seen.counts.shape)
-    rows: dict[tuple[int, int], NDArray[np.float64]] = {}
-    for part, where in zip(parts, seen.where, strict=True):
-        if (id(part), id(where)) not in rows:
-            row = np.zeros(seen.counts.shape[1])
-            row[: len(where) + 1] = laws.shares(part, where)
-            rows[id(part), id(where)] = row
-    return np.array([rows[id(part), id(where)] for part, where in zip(parts, seen.where, strict=True)])
+def _seen(setting: Setting, outputs: list[Any], where: list[laws.Cells], shares: Any) -> _Seen:
+    columns = [outputs] if len(where) == 1 else list(np.array(outputs, dtype=float).T)
+    places = [laws.places(column, cells) for column, cells in zip(columns, where, strict=True)]
+    counts = np.array([np.bincount(place, minlength=1 + max(map(len, where))) for place in places])
+    return _Seen(setting, outputs, where, np.array(places).T, counts, shares)
 
 
 def _tails(count: NDArray[Any], n: Any, p: Any) -> NDArray[np.float64]:
     """The smaller of the probabilities that a binomial variable is at least, and at most, `count`."""
     p = np.clip(p, 0.0, 1.0)
-    above = np.where(count > 0, betainc(np.maximum(count, 1), n - np.maximum(count, 1) + 1, p), 1.0)
-    below = np.where(count < n, betainc(np.maximum(n - count, 1), np.minimum(count, n - 1) + 1, 1 - p), 1.0)
-    return np.minimum(above, below)
+    return np.asarray(np.minimum(bdtr(count, n, p), bdtrc(count - 1, n, p)))
 
 
 def _likely(seen: list[_Seen], law: Laws, noise: float = 1.0) -> bool:
     """Whether no cell, and no range of cells from the first, comes too often or too rarely."""
     alarm = _ALARM_CELLS / (len(_LOOKS) * sum(8 * one.counts.size for one in seen))
     for one in seen:
-        shares = _shares(one, law, noise)
+        shares = one.shares(law, noise)
         # Each coordinate, and all together.
         count, share = np.vstack([one.counts, one.counts.sum(axis=0)]), np.vstack([shares, shares.mean(axis=0)])
         n = count.sum(axis=1, keepdims=True)
@@ -201,7 +190,7 @@ def _likely(seen: list[_Seen], law: Laws, noise: float = 1.0) -> bool:
 
 def _fit(seen: list[_Seen], law: Laws, noise: float = 1.0) -> float:
     """The log-likelihood of the counts under a law."""
-    return sum(float((one.counts * np.log(np.maximum(_shares(one, law, noise), 1e-300))).sum()) for one in seen)
+    return sum(float((one.counts * np.log(np.maximum(one.shares(law, noise), 1e-300))).sum()) for one in seen)
 
 
 def _refuted(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> bool:
@@ -240,7 +229,7 @@ def _together(seen: list[_Seen], right: Laws) -> str:
         return bool(tails.min() * tails.size < alarm)
 
     for one in seen:
-        shares, cells = _shares(one, right), (np.arange(len(one.where)), one.places)
+        shares, cells = one.shares(right, 1.0), (np.arange(len(one.where)), one.places)
         start = shares.cumsum(axis=1) - shares
         up = (start[cells] + shares[cells] * rng.random(one.places.shape) > 0.5).astype(float)
         n, d = up.shape
@@ -293,7 +282,7 @@ def _scores(seen: _Seen, pair: tuple[Setting, Setting], law: Laws) -> NDArray[np
 
 def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
     """The most unlikely count at a setting: its probability, and a sentence."""
-    count, share, n = seen.counts, _shares(seen, law), len(seen.outputs)
+    count, share, n = seen.counts, seen.shares(law, 1.0), len(seen.outputs)
     if len(seen.where) == 1 and isinstance(seen.where[0], tuple) and share[0, -1] == 0 < count[0, -1]:
         odd = next(out for out in seen.outputs if out not in seen.where[0])
         return 0.0, f"at {spoken(seen.setting)}, the outcome {shown(odd)} came, which is impossible"
@@ -320,9 +309,9 @@ def _explains(seen: list[_Seen], wrong: Laws, noise: float = 1.0) -> bool:
 
 def _is_multiple(seen: list[_Seen], wrong: Laws, right: Laws) -> bool:
     """Whether a wrong law is the right one with noise of another size, the same multiple at all settings."""
-    expected = [one._replace(counts=_shares(one, wrong)) for one in seen]
-    factor = _refined(expected, right, _best(expected, right, 1.0, _ROUGH)[0])
-    return all(np.abs((one.counts - _shares(one, right, factor)).cumsum(axis=1)).max() < 0.01 for one in expected)
+    expected = [one._replace(counts=one.shares(wrong, 1.0)) for one in seen]
+    factor, _ = _best(expected, right, 1.0, _ROUGH, *_FINE)
+    return all(np.abs((one.counts - one.shares(right, factor)).cumsum(axis=1)).max() < 0.01 for one in expected)
 
 
 def _clear(seen: list[_Seen], mistakes: Sequence[Mistake]) -> bool:
@@ -336,7 +325,7 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake], *, p
     if _likely(seen, right) and (moved := _together(seen, right)):
         return moved  # each number for itself is right, and a mistake may fit as well
     tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes if _explains(seen, m.wrong)]
-    factor = _refined(seen, right, _best(seen, right, 1.0, _ROUGH)[0])
+    factor, _ = _best(seen, right, 1.0, _ROUGH, *_FINE)
     if not 0.95 < factor < 1.05 and _explains(seen, right, factor):
         # More noise against a threshold that was made for less can be less private.
         enough = "that is private, but less is enough" if private else "a threshold made for less lets too much pass"
@@ -346,7 +335,7 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake], *, p
         # A mistake may come with noise of another size: the three that fit best are looked at more closely. One that
         # is itself the right law with other noise would say what the size is not.
         for m, start, _ in sorted(((m, *_best(seen, m.wrong, 1.0, _ROUGH)) for m in mistakes), key=lambda r: -r[2])[:3]:
-            factor = _refined(seen, m.wrong, start)
+            factor, _ = _best(seen, m.wrong, start, *_FINE)
             if _explains(seen, m.wrong, factor) and not _is_multiple(seen, m.wrong, right):
                 tried.append((m.wrong, factor, 6.0, f"A known mistake: {m.diagnosis}"))
     fitting = [(_fit(seen, law, noise) - less, text) for law, noise, less, text in tried]
@@ -359,16 +348,12 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake], *, p
     return _together(seen, right)
 
 
-def _best(seen: list[_Seen], law: Laws, start: float, grid: Sequence[float]) -> tuple[float, float]:
-    """The multiple of the noise that a law has, and of `start`, that fits best, and how well it fits."""
-    fit, factor = max((_fit(seen, law, start * f), start * f) for f in grid)
+def _best(seen: list[_Seen], law: Laws, start: float, *grids: Sequence[float]) -> tuple[float, float]:
+    """The multiple of the noise that a law has which fits best, grid by grid from `start` on, and how well it fits."""
+    factor, fit = start, -math.inf
+    for grid in grids:
+        fit, factor = max((_fit(seen, law, factor * f), factor * f) for f in grid)
     return factor, fit
-
-
-def _refined(seen: list[_Seen], law: Laws, factor: float) -> float:
-    for step in (1.35, 1.11, 1.03, 1.01):
-        factor, _ = _best(seen, law, factor, (1.0, step, 1 / step, math.sqrt(step), 1 / math.sqrt(step)))
-    return factor
 
 
 def _amount(ratio: float) -> str:

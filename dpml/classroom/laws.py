@@ -121,10 +121,8 @@ def cells(law: Law, *, number: int, within: tuple[float, float]) -> Cells:
     if law.outcomes is not None:
         return tuple(law.outcomes)
     drawn = np.asarray(law.draw(np.random.default_rng(2), 64 * number), dtype=float)
-    edges = np.quantile(drawn, np.arange(1, number) / number)
-    # Far out the tails tell one kind of noise from another.
-    tails = np.quantile(drawn, [1 / (8 * number), 1 / (3 * number), 1 - 1 / (3 * number), 1 - 1 / (8 * number)])
-    edges = np.unique(np.concatenate([edges, tails]))
+    tails = np.array([1 / (8 * number), 1 / (3 * number)])  # far out they tell one kind of noise from another
+    edges = np.unique(np.quantile(drawn, np.concatenate([np.arange(1, number) / number, tails, 1 - tails])))
     return edges[(edges > within[0]) & (edges < within[1])]
 
 

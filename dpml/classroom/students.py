@@ -85,8 +85,9 @@ def make_student_version(notebook: Mapping[str, Any], *, name: str) -> dict[str,
         ValueError: naming notebook and cell, if markers are unbalanced, nested or not alone on their line, or
             if the student's cell would not be valid Python where the source is.
     """
-    if notebook.get("nbformat") != 4 or not isinstance(notebook.get("cells"), list):
-        raise ValueError(f"{name} must be a notebook of format 4, got format {notebook.get('nbformat')!r}")
+    found = notebook.get("nbformat") if isinstance(notebook, Mapping) else type(notebook).__name__
+    if found != 4 or not isinstance(notebook.get("cells"), list):
+        raise ValueError(f"{name} must be a notebook of format 4, got format {found!r}")
     student = {key: notebook[key] for key in ("nbformat", "nbformat_minor") if key in notebook}
     metadata = notebook.get("metadata", {})
     student["metadata"] = {k: copy.deepcopy(metadata[k]) for k in _KEPT_NOTEBOOK_METADATA if k in metadata}
@@ -195,11 +196,9 @@ def _parses(text: str) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        notebook = json.loads(path.read_text(encoding="utf-8-sig"))
+        notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise ValueError(f"{path.name} must be a notebook in JSON, got: {error}") from error
-    if not isinstance(notebook, dict):
-        raise ValueError(f"{path.name} must be a notebook in JSON, got a {type(notebook).__name__}")
     return notebook
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import io
 import numbers
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any, NamedTuple, NoReturn
@@ -64,29 +63,15 @@ def not_written(name: str) -> NoReturn:
     raise NotYet(f"{listed(names)} {be} not written yet. Write your answer, run it, then run this check.")
 
 
+def require_written(answer: object, *, name: str) -> None:
+    """Raise the message for an untouched stub if the answer is one: the dots of `name = ...`."""
+    if answer is Ellipsis:
+        not_written(name)
+
+
 def listed(words: Sequence[str]) -> str:
     """Words as a sentence lists them: a, b and c."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
-def refuse_unwritten(error: Exception | None, f: Callable[..., Any], *, name: str) -> None:
-    """Raise the message for an untouched stub, or for one that `f` calls; return if the error is another one.
-
-    Another one is also the NotImplementedError of a library.
-    """
-    if not isinstance(error, NotImplementedError):
-        return
-    code = getattr(inspect.unwrap(f), "__code__", None)
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    start = next((i for i, frame in enumerate(frames) if frame.f_code is code), len(frames) - 1)
-    # A check may wrap the answer in a function of its own.
-    theirs = [frame for frame in frames[start:] if not str(frame.f_globals.get("__name__")).startswith("dpml.")]
-    own = theirs[0] if theirs else frames[-1]
-    if frames[-1].f_code is own.f_code:
-        not_written(name)
-    if frames[-1].f_globals is own.f_globals:
-        missing = frames[-1].f_code.co_name.strip("<>")
-        raise NotYet(f"{name} calls {missing}, which is not written yet. Write {missing} first and run its cell.")
 
 
 def unfit(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -109,8 +94,7 @@ def require_function(answer: object, *, name: str) -> Callable[..., Any]:
 
     Raises: NotYet if it is a stub or no function.
     """
-    if answer is Ellipsis:
-        not_written(name)
+    require_written(answer, name=name)
     if not callable(answer):
         raise NotYet(f"{name} must be a function, but it is {kind(answer)}.")
     return answer

@@ -76,56 +76,15 @@ def dishonest(*attacks: str) -> dict[str, str]:
     return texts
 
 
-OVERWRITES = """
-for name in dir(checks):
-    if not name.startswith("_"):
-        setattr(checks, name, lambda *args, **kwargs: print("✓"))
-number = function = law = form = print
-"""
-PATCHES = """
-import builtins, sys
-import dpml.classroom.verdict, dpml.classroom.answer_checks, dpml.classroom.calls
-for module in list(sys.modules.values()):
-    if getattr(module, "__name__", "").startswith("dpml"):
-        for name, value in list(vars(module).items()):
-            if callable(value) and not isinstance(value, type):
-                setattr(module, name, lambda *args, **kwargs: None)
-builtins.AssertionError = builtins.Exception = ValueError
-sys.modules["dpml.classroom.checks"] = None
-"""
-READS = """
-import json, pathlib, sys, dpml
-places = [pathlib.Path(dpml.__file__).parents[1] / "notebooks" / "exercises", pathlib.Path(sys.argv[0] or ".").parent]
-places += [pathlib.Path(getattr(sys.modules["__main__"], "__file__", "."))]
-for path in (path for place in places for path in place.rglob("*.ipynb")):
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        if "BEGIN SOLUTION" in "".join(cell["source"]):
-            try:
-                exec("".join(cell["source"]), globals())
-            except Exception:
-                pass
-"""
-CLIMBS = """
-import sys
-def helper():
-    frame = sys._getframe()
-    while frame:
-        for name, value in frame.f_locals.items():
-            if name in ("expected", "want", "reference", "law", "wanted"):
-                return value
-        frame = frame.f_back
-    return 1.0
-"""
-TRANSFORMS = """
-shell = get_ipython()
-def blank(lines):
-    return [line for line in lines if "checks." not in line]
-shell.input_transformers_cleanup.append(blank)
-shell.input_transformers_post.append(blank)
-"""
+# What the notices name, and a cell that has it. What such a cell could do to a verdict, `test_grader` tries.
+ATTACKS = {
+    "setattr": "number = function = law = form = print\nfor name in checks.__all__:\n    setattr(checks, name, print)",
+    "notebooks": "import pathlib\nfound = [*pathlib.Path('..').rglob('notebooks/exercises/*.ipynb')]",
+    "_getframe": "import sys\ndef helper():\n    return sys._getframe(1).f_locals.get('expected', 1.0)",
+    "get_ipython": "get_ipython().input_transformers_post.append(lambda lines: [])",
+    "dpml.classroom": "import sys\nsys.modules['dpml.classroom.checks'] = None",
+}
 CHECKS = [f"{item.name}-check" for item in GRADED]
-ATTACKS = (OVERWRITES, READS, CLIMBS, TRANSFORMS, PATCHES)
-FOUND = ("setattr", "notebooks", "_getframe", "get_ipython", "dpml.classroom")
 EDITED = ("seldom needs (✓)", f"locked cells that are missing: {CHECKS[0]}\n", f"points made 100: {CHECKS[1]}, ")
 UNMARKED = "cells without nbgrader's metadata"
 # Who: the answers, what is done to the cells, the points, words of the notices.
@@ -137,7 +96,7 @@ CLASS: dict[str, tuple[dict[str, str], str, float, tuple[str, ...]]] = {
     "bare": (solutions(), "strips", FULL, (f"{UNMARKED}, known by ids or places: preamble, ",)),
     "colab": (solutions(), "moves the ids", FULL, (UNMARKED,)),
     "nameless": (solutions(), "drops the ids", FULL, (UNMARKED,)),
-    "mallory": (dishonest(*ATTACKS), "", HONEST, FOUND),
+    "mallory": (dishonest(*ATTACKS.values()), "", HONEST, tuple(ATTACKS)),
     "edits": (dishonest(*["print('✓ right')"] * 5), "edits", HONEST, EDITED),
     "exits": (
         solutions() | {GRADED[2].name: "import os\nos._exit(0)"},

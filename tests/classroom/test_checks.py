@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ import torch
 
 from dpml.classroom import calls, checks, laws
 from dpml.classroom.checks import Mistake, NotYet
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def verdict(check: Callable[..., Any], *args: Any, **kwargs: Any) -> str:

@@ -224,15 +224,6 @@ def test_payload_lists_every_state_in_the_order_of_the_controls() -> None:
     assert drawn.count('class="m"') == drawn.count('class="g"') == drawn.count('class="t"') == 2
 
 
-def test_start_may_be_any_position_and_frame_overrides_it() -> None:
-    explorer = explorer_of(_growing)
-    assert explorer.start() == {"a": 2}
-    assert explorer.frame().title == "It is 2."
-    assert explorer.frame(a=3).title == "It is 3."
-    assert repr(explorer) == "Explorer test: It is 2. a = 1"
-    assert "It is 3." in explorer.live_html({"a": 3})
-
-
 # --- numbers that draw receives
 
 
@@ -303,13 +294,8 @@ def test_values_map_to_the_corners() -> None:
     assert linear.y([0, 10]).tolist() == [BOTTOM, TOP]
     assert log.x([0.1, 1, 10]).tolist() == linear.x([0, 5, 10]).tolist()
     assert log.y([1e-6, 1]).tolist() == [BOTTOM, TOP]
-
-
-def test_values_far_outside_are_drawn_outside() -> None:
-    panel = Panel(*AXES)
-    left, right = panel.x([-math.inf, math.inf])
-    assert left < LEFT
-    assert right > RIGHT
+    left, right = linear.x([-math.inf, math.inf])
+    assert left < LEFT and right > RIGHT, "what lies far outside is drawn outside"
 
 
 RANDOM = np.random.default_rng(0)

@@ -59,6 +59,7 @@ def test_labels_mix_and_unknown_ones_are_elsewhere():
 def test_binomial_tails(count, n, p):
     wanted = min(stats.binom.cdf(count, n, p), stats.binom.sf(count - 1, n, p))
     assert float(law_check._tails(np.array(count), n, p)) == pytest.approx(wanted, rel=1e-9)
+    assert law_check._ALARM_CELLS + law_check._ALARM_RATIO + law_check._ALARM_TOGETHER < 1e-6
 
 
 # --- the check: one number ---
@@ -102,25 +103,6 @@ def test_law_accepts_right_answers(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3 and all(
         "follow the law that was asked for" in line and "below 1e-6" in line for line in lines
-    )
-
-
-@pytest.mark.parametrize("burnt", range(25))
-def test_law_never_refuses_the_right_mechanism(burnt):
-    # Each of the 25 has a false alarm below 1e-6. Numbers that are thrown away first make the runs differ.
-    def late(data, *, epsilon, rng):
-        rng.random(burnt)
-        return count(data, epsilon=epsilon, rng=rng)
-
-    checks.law(late, wrong=MISTAKES, runs=300, **COUNT)
-    assert law_check._ALARM_CELLS + law_check._ALARM_RATIO + law_check._ALARM_TOGETHER < 1e-6
-
-
-def test_another_law_that_is_right_passes_as_well():
-    checks.law(
-        lambda data, *, epsilon, rng: data.sum() + rng.normal(scale=3 / epsilon),
-        also=[lambda data, *, epsilon, noise=1.0: laws.normal(float(data.sum()), noise * 3 / epsilon)],
-        **COUNT,
     )
 
 
@@ -204,12 +186,6 @@ def test_a_lack_of_privacy_is_proved_where_it_shows():
     assert "not private" not in verdict(checks.law, noisy(lambda rng: rng.laplace(scale=3.0)), **COUNT)
 
 
-def test_outcomes_beyond_the_limits_count_as_equal():
-    cut = lambda data, *, epsilon, rng: min(max(count(data, epsilon=epsilon, rng=rng), 0.0), 5.0)  # noqa: E731
-    checks.law(cut, within=(0.0, 5.0), **COUNT)
-    assert "does not follow the law" in verdict(checks.law, cut, **COUNT)
-
-
 # --- labels and arrays ---
 
 
@@ -239,19 +215,14 @@ def test_law_of_labels():
     assert "expected is one of the possible" in verdict(checks.law, lambda bit, *, epsilon, rng: object(), **ask)
 
 
-def each(kind: Any) -> dict[str, Any]:
-    return {
+def test_law_of_arrays():
+    ask: dict[str, Any] = {
         "name": "all_of_them",
-        "law": lambda values, *, noise=1.0: [kind(value, noise) for value in values],
+        "law": lambda values, *, noise=1.0: [laws.laplace(value, noise) for value in values],
         "settings": [{"values": np.array([0, 1, 0])}, {"values": np.repeat([0, 1], 20)}],
         "runs": 1000,
     }
-
-
-def test_law_of_arrays():
-    ask = each(laws.laplace)
     checks.law(lambda values, *, rng: values + rng.laplace(size=len(values)), **ask)
-    checks.law(lambda values, *, rng: [float(value + rng.laplace()) for value in values], **ask)
     one_for_all = verdict(checks.law, lambda values, *, rng: values + rng.laplace(), **ask)
     assert "draw one of its own for each, not one for all" in one_for_all
 
@@ -263,14 +234,3 @@ def test_law_of_arrays():
     assert "of its own for each" in verdict(checks.law, in_pairs, **ask)
     wrong_size = verdict(checks.law, lambda values, *, rng: values[:2] + rng.laplace(size=2), **ask)
     assert "expected is 3 finite numbers" in wrong_size
-    half = verdict(checks.law, lambda values, *, rng: values + rng.laplace(scale=0.5, size=len(values)), **ask)
-    assert "about half of what is needed" in half
-
-
-def test_law_of_arrays_of_labels():
-    ask = each(lambda bit, noise: laws.discrete({bit: 0.7, 1 - bit: 0.3}))
-    checks.law(lambda values, *, rng: values ^ (rng.random(len(values)) < 0.3), **ask)
-    one_coin = verdict(checks.law, lambda values, *, rng: values ^ int(rng.random() < 0.3), **ask)
-    assert "draw one of its own for each, not one for all" in one_coin
-    rate = verdict(checks.law, lambda values, *, rng: values ^ (rng.random(len(values)) < 0.4), **ask)
-    assert "does not follow the law asked for: at values = [0, 1, 0]" in rate or "entry" in rate

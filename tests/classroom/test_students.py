@@ -98,15 +98,6 @@ def test_solutions_and_hidden_tests_go_and_the_rest_stays() -> None:
     assert solution_lines(source) == SECRETS[:3]
 
 
-def test_the_student_version_is_a_valid_notebook_and_its_own_student_version() -> None:
-    nbformat = pytest.importorskip("nbformat")
-    source = notebook(text("<!-- BEGIN SOLUTION -->\nbecause\n<!-- END SOLUTION -->"), code(FUNCTION), code("", id="b"))
-    student = make_student_version(source, name="n.ipynb")
-    nbformat.validate(student)
-    again = make_student_version(notebook(*student["cells"][:1]), name="n.ipynb")
-    assert again["cells"] == student["cells"][:1]
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("trailing", ["", "   ", "\t", "\u00a0"])
 @pytest.mark.parametrize("marker", ["### {}", "# {}", "###{}", "#### {}", "        ### {}"])
@@ -163,13 +154,6 @@ def test_written_solutions(marker: str) -> None:
     lines = ["**Argue** in two sentences.", marker.format("BEGIN SOLUTION"), SECRETS[3], marker.format("END SOLUTION")]
     cell = text("\n".join([*lines, "", "Then go on."]))
     assert student_source(cell) == f"**Argue** in two sentences.\n{TEXT_STUB}\n\nThen go on."
-
-
-def test_the_stub_fails_kindly() -> None:
-    names: dict[str, Any] = {}
-    exec(student_source(code(FUNCTION)), names)
-    with pytest.raises(NotImplementedError, match=r"^write your answer here$"):
-        names["scale"](1.0)
 
 
 BAD = {
@@ -343,6 +327,7 @@ def test_nbgrader_removes_the_same_regions() -> None:
     theirs, _ = clear.preprocess(theirs, {})
     theirs, _ = preprocessors.ClearHiddenTests().preprocess(theirs, {})
     ours = make_student_version(source, name="n.ipynb")
+    nbformat.validate(ours)
     # The one difference: at module level ours is a comment, so that "Run all" goes on.
     assert [source_of(cell).replace(VALUE_STUB, CODE_STUB) for cell in ours["cells"]] == [
         cell["source"] for cell in theirs["cells"]

@@ -77,8 +77,6 @@ def by_grid(epsilon, *, delta):
     return float(((np.minimum(tpr, 1) + 1 - fpr) / 2).max())
 
 
-SOUND = {"a": True, "b": False, "c": True, "d": False, "e": False, "f": False}
-
 RIGHT = {
     items.check_sure: [0.5, Fraction(1, 2)],
     items.check_refuted_epsilon: [-math.log(0.05 ** (-1 / 20) - 1), 1.8225],
@@ -88,7 +86,6 @@ RIGHT = {
     items.check_best_advantage: [by_sorting, by_kolmogorov],
     items.check_read_input: [by_least_squares, by_hand],
     items.check_most_right: [from_the_corner, by_grid],
-    items.check_sound: [SOUND, {key: np.bool_(value) for key, value in SOUND.items()}],
 }
 
 WRONG = {

@@ -44,15 +44,12 @@ def from_each_start(values, *, n_byzantine):
     return best
 
 
-def vector_of(mean=None, noise=None):
-    """The worker's vector with another mean or another noise."""
+def vector_of(middle=np.mean, numbers=3):
+    """The worker's vector with another middle of the clipped gradients, or with so many random numbers."""
 
     def worker_vector(gradients, *, clip_norm, sigma, rng):
-        m, d = gradients.shape
         factors = np.minimum(1.0, clip_norm / np.linalg.norm(gradients, axis=1))
-        middle = np.average(gradients * factors[:, None], axis=0) if mean is None else mean(gradients, clip_norm)
-        added = rng.normal(0.0, sigma * clip_norm / m, d) if noise is None else noise(rng, sigma * clip_norm / m, d)
-        return middle + added
+        return middle(gradients * factors[:, None], axis=0) + rng.normal(0.0, sigma * clip_norm / len(factors), numbers)
 
     return worker_vector
 
@@ -124,22 +121,18 @@ RIGHT = {
 
 WRONG = {
     items.check_worker_vector: [
-        (vector_of(noise=lambda rng, scale, d: scale * rng.normal()), "move together"),
-        (vector_of(mean=lambda rows, bound: np.median(rows, axis=0)), "does not follow the law"),
-        (vector_of(mean=lambda rows, bound: rows.mean(axis=0).mean()), "does not follow the law"),
+        (vector_of(numbers=1), "move together"),
+        (vector_of(np.median), "does not follow the law"),
     ],
     items.check_refuted: [
         ({"m": 25, "epsilon": 0.2, "delta": 1e-5}, "Make ε′ larger"),
         ({"m": 5, "epsilon": 0.9, "delta": 0.1}, "no noise is needed"),
         ({"m": 2.5, "epsilon": 0.9, "delta": 1e-5}, "whole number"),
-        ({"m": 5, "epsilon": 0.9}, "with the keys"),
-        ({"m": 5, "epsilon": "0.9", "delta": 1e-5}, "must be numbers"),
         ({"m": 5, "epsilon": math.nan, "delta": 1e-5}, "above 0"),
     ],
     items.check_beyond: [
         ({"honest": [0.0, 1.0], "lies": [0.8]}, "A lie must be kept"),
         ({"honest": [0.0], "lies": [1.0]}, "more workers must be honest"),
-        ({"honest": [0.0, 1.0, 2.0], "lies": [math.nan]}, "must be finite"),
         ({"honest": [[0.0, 1.0]], "lies": [1.0]}, "of one length"),
         ([0.0, 1.0, 1.9], "with the keys"),
     ],

@@ -104,7 +104,6 @@ RIGHT = {
     items.check_replaced: [
         (BACKGROUND, UNITS, BACKGROUND, -UNITS),
         ([-1, -1, -0.9], [-1, -1], [-1, -1, -1], [1, 0.9]),
-        (BACKGROUND, -UNITS, np.array([-1.0, -1.0, 0.5]), UNITS),
     ],
     items.check_fresh_epsilon: [by_formula, by_corners],
     items.check_private_labels: [by_weights, by_package],

@@ -46,7 +46,6 @@ def of_scale(factor, axis=1):
 
 
 right = of_scale(lambda rows: 2 * rows)
-TOOL = dict.fromkeys("abcdefg", False) | dict.fromkeys("adg", True)
 
 RIGHT = {
     items.check_affordable: [206, (20 / gaussian_sigma(epsilon=3.0, delta=1e-5)) ** 2 // 1],
@@ -60,15 +59,6 @@ RIGHT = {
         lambda *, sigma, lead, z: int(np.ceil(z * sigma * np.sqrt(2.0) / lead)),
     ],
     items.check_release_labels: [in_a_loop, right],
-    items.check_tool: [TOOL, {key: np.bool_(TOOL[key]) for key in "gfedcba"}],
-}
-ARGUMENTS = {
-    items.check_fair: [
-        "The 1.2 depends on the votes that were cast, hence on private records. DP must hold for all datasets and "
-        "their neighbours, and the 3 of DP-SGD does; the other number is true for one dataset only.",
-        "One number is computed from the private data and may itself leak, while the other one is a worst case over "
-        "every pair of neighbouring datasets. They are answers to two different questions.",
-    ]
 }
 
 WRONG = {

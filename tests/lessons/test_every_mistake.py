@@ -10,7 +10,7 @@ import ast
 import contextlib
 import functools
 import importlib
-import json
+import inspect
 import operator
 import pickle
 import re
@@ -25,11 +25,12 @@ import pytest
 from dpml.classroom import checks
 from dpml.classroom.checks import Mistake, NotYet
 from dpml.classroom.laws import Law
+from tests.lessons.answers import told
+from tests.lessons.test_all_exercises import FOLDER, code_cells, read
 from tests.lessons.test_answers import LESSONS
 
-FOLDER = Path(__file__).parents[2] / "notebooks" / "exercises"
 SOLUTION = "### BEGIN SOLUTION"
-KINDS = ("number", "choice", "statements", "counterexample", "function", "law")
+KINDS = ("number", "choice", "statements", "counterexample", "function", "law", "argument")
 
 
 class Item(NamedTuple):
@@ -37,10 +38,6 @@ class Item(NamedTuple):
     check: str
     arguments: tuple[str, ...]
     mechanism: bool
-
-
-def cells(path: Path) -> list[dict[str, Any]]:
-    return [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
 
 
 def notebooks(slug: str) -> list[Path]:
@@ -52,7 +49,7 @@ def notebooks(slug: str) -> list[Path]:
 def items() -> list[Item]:
     found = []
     for path in notebooks("*"):
-        for cell in cells(path):
+        for cell in code_cells(read(path)):
             for node in ast.walk(ast.parse("".join(cell["source"]))):
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("items.check_"):
                     names = tuple(ast.unparse(arg) for arg in (*node.args, *(k.value for k in node.keywords)))
@@ -71,7 +68,7 @@ def model_answers(slug: str) -> dict[str, Any]:
     """The names that the exercises define, and the imports and solutions of the chapter, the checks left out."""
     names: dict[str, Any] = {}
     for path in notebooks(slug):
-        for cell in cells(path):
+        for cell in code_cells(read(path)):
             source = "".join(cell["source"])
             tree = ast.parse(source)
             if path.parent != FOLDER and SOLUTION not in source:
@@ -113,15 +110,6 @@ def mistakes(kind: str, given: dict[str, Any]) -> list[Mistake]:
             for key, (truth, reason) in given["expected"].items()
         ]
     return list(given.get("wrong" if kind == "law" else "mistakes", ()))
-
-
-def told(check: Callable[[Any], None], answer: Any) -> str:
-    """The message of a check, empty if it passes."""
-    try:
-        check(answer)
-    except NotYet as verdict:
-        return str(verdict)
-    return ""
 
 
 def remembered(law: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,14 +168,28 @@ def fed_back(kind: str, mistake: Mistake) -> Any:
     return mistake.wrong
 
 
+@pytest.mark.parametrize("slug", LESSONS)
+def test_every_check_is_asked(slug):
+    made = {check for name, check in inspect.getmembers(lesson(slug), inspect.isfunction) if name.startswith("check_")}
+    assert made == {getattr(lesson(slug), item.check) for item in ITEMS if item.slug == slug}
+    right, wrong = LESSONS[slug].RIGHT, LESSONS[slug].WRONG
+    assert made >= right.keys() >= wrong.keys() and all(len(answers) >= 2 for answers in right.values())
+
+
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: f"{item.slug}-{item.check}")
 def test_every_mistake_gets_its_own_diagnosis(item, capsys):
     check = checker(item)
     right = model_answers(item.slug)[item.arguments[0]]
     assert told(check, right) == ""
     failures, known = [], registered(check, right)
-    tables, made = LESSONS[item.slug], getattr(lesson(item.slug), item.check)
-    if made in tables.RIGHT and not any(kind == "choice" for kind, _ in known):
+    tables, made, kinds = LESSONS[item.slug], getattr(lesson(item.slug), item.check), {kind for kind, _ in known}
+    assert made in tables.RIGHT or kinds in ({"statements"}, {"argument"}), "answers by hand are missing"
+    if kinds == {"argument"}:  # no tick, whatever it says: a rubric, and a question that the right words do not answer
+        capsys.readouterr()
+        assert told(check, 30 * "noise ") == ""
+        out = capsys.readouterr().out
+        assert ": read, not graded." in out and "✓" not in out and out.endswith("?\n")
+    elif "choice" not in kinds:
         assert sum(len(mistakes(*asked)) for asked in known) + len(tables.WRONG.get(made, ())) >= 3
     for position, (kind, given) in enumerate(known):
         for i, mistake in enumerate(mistakes(kind, given)):

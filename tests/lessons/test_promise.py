@@ -15,7 +15,7 @@ from dpml import mechanisms
 from dpml.audit import samples
 from dpml.lessons.promise import checks as items
 
-from .answers import Several, message
+from .answers import Several, told
 
 
 def recover_in_a_loop(mean_all, mean_rest, *, n):
@@ -44,10 +44,6 @@ def mean_by_the_package(values, *, epsilon, rng):
 
 def rounded(values, *, epsilon, rng):
     return round(mean_by_two_exponentials(values, epsilon=epsilon, rng=rng), 2)
-
-
-def clips_the_release(values, *, epsilon, rng):
-    return float(np.clip(values.mean() + rng.laplace(scale=1 / (len(values) * epsilon)), 0, 1))
 
 
 def noise_on_the_values(values, *, epsilon, rng):
@@ -97,16 +93,6 @@ def pair(dataset, neighbour, threshold):
     return Several(dataset, {"neighbour": neighbour, "threshold": threshold})
 
 
-PREIMAGE = (
-    "g(M(x)) is in S iff M(x) is in the preimage of S under g, a fixed set that is the same for both neighbours. M is "
-    "private for any set, so P(M(x) in it) <= e^eps P(M(x') in it), which is the claim."
-)
-LANDS = (
-    "Let T be the outputs y with g(y) in S; T does not depend on the data. By definition the bound with factor "
-    "exp(epsilon) holds for all sets of outputs, hence for T, and the event that M lands in T is the event that g "
-    "lands in S."
-)
-
 RIGHT = {
     items.check_recover: [lambda mean_all, mean_rest, *, n: mean_rest + n * (mean_all - mean_rest), recover_in_a_loop],
     items.check_mean_sensitivity: [lambda *, n: n**-1, lambda *, n: fractions.Fraction(1, n)],
@@ -123,18 +109,15 @@ RIGHT = {
     items.check_sigma: [SIGMA, round(SIGMA, 3)],
     items.check_delta_of_classic: [DELTA, round(DELTA, 8)],
     items.check_counterexample: [
-        pair((1, *ZEROS[1:]), np.zeros(10), 1.0),
         pair([0.5] * 10, [0.5] * 9 + [0.8], 0.75),
         pair(ZEROS, ONE, 1e300),
     ],
     items.check_proved: [EVIDENCE, math.floor(1000 * PROVED) / 1000],
     items.check_refuted: [False, np.False_],
 }
-ARGUMENTS = {items.check_post_processing: [PREIMAGE, LANDS]}
 WRONG = {
     items.check_private_mean: [
         (rounded, "different values, so they are rounded: do not round"),
-        (clips_the_release, "the values are not clipped"),
         (noise_on_the_values, "the noise is added before clipping"),
     ],
     items.check_randomized_response: [
@@ -142,38 +125,27 @@ WRONG = {
     ],
     items.check_counterexample: [
         (pair(ZEROS, ZEROS, 0.5), "differ in 0 records"),
-        (pair(ZEROS, [*ZEROS[2:], 1.0, 1.0], 0.5), "differ in 2 records"),
         (pair(ZEROS, ZEROS[1:], 0.5), "neighbour has 9 values, it needs ten."),
-        (pair(np.zeros((2, 5)), ZEROS, 0.5), "dataset has 2 values, it needs ten."),
-        (pair(ZEROS, [[x] for x in ZEROS], 0.5), "shape (10,)"),
         (pair(ZEROS, [*ZEROS[1:], 2.0], 0.5), "in [0, 1]"),
         (pair([1.0] * 10, [1.0] * 9 + [0.0], 0.5), "the maximum is the same on both"),
         (pair(ZEROS, [*ZEROS[1:], 0.1], 0.05), "so small a move it does hide"),
-        (pair(ZEROS, ONE, -1e300), "raise it. Above both maxima the factor is largest."),
         (pair(LINE, [*LINE[:9], 0.87], 0.9), "raise it. Above both maxima the factor is largest."),
         (pair(ZEROS, ONE, "0.5"), "threshold must be a number, got text."),
-        (pair(ZEROS, ONE, math.nan), "threshold must be a number, got nan."),
         (pair(ZEROS, 0.5, 0.5), "neighbour must be a list of ten numbers"),
-        (pair(ZEROS, ["a"] * 10, 0.5), "neighbour must be an array of numbers"),
         (pair(ZEROS, ..., 0.5), "neighbour is not written yet"),
     ],
 }
 
 
-@pytest.mark.parametrize("wrong", [lambda mean_all, mean_rest, *, n: None, lambda mean_all, mean_rest, *, n: 1 / 0])
-def test_recover_gives_no_hint_where_it_explains_nothing(wrong):
-    assert "Put the returned person back" not in message(items.check_recover, wrong)
-
-
 @pytest.mark.parametrize("off", [-0.05, -0.02, 0.02, 0.03])
 def test_randomized_response_names_no_mistake_that_was_not_made(off):
-    text = message(items.check_randomized_response, told_with(lambda e: min(1.0, truth_of(e) + off)))
-    assert "known mistake" not in text
+    text = told(items.check_randomized_response, told_with(lambda e: min(1.0, truth_of(e) + off)))
+    assert text and "known mistake" not in text
 
 
 @pytest.mark.parametrize("factor", [0.5001, 0.9, 0.9989, 1.0011, 1.1])
 def test_the_delta_in_a_message_about_sigma_is_true(factor):
-    text = message(items.check_sigma, factor * SIGMA)
+    text = told(items.check_sigma, factor * SIGMA)
     (said,) = re.findall(r"at ε = 1 is ([\d.e-]+), (?:more|less) than the 1e-05", text)
     assert float(said) == pytest.approx(exact_delta(factor * SIGMA, 1.0), rel=6e-3)
     assert (float(said) > 1e-5) == (factor < 1) and float(said) != 1e-5
@@ -185,8 +157,8 @@ SECRETS = [(items.check_sigma, SIGMA), (items.check_delta_of_classic, DELTA), (i
 @pytest.mark.parametrize(("check", "secret"), SECRETS, ids=lambda value: getattr(value, "__name__", ""))
 @pytest.mark.parametrize("factor", [0.3, 0.97, 0.99, 1.01, 1.04, 2.0, 30.0, 1e6, -1.0])
 def test_no_message_tells_the_value(check, secret, factor):
-    numbers = [float(text) for text in re.findall(r"\d+\.?\d*(?:e-?\d+)?", message(check, secret * factor))]
-    assert all(abs(number - secret) > 5e-3 * secret for number in numbers)
+    numbers = [float(text) for text in re.findall(r"\d+\.?\d*(?:e-?\d+)?", told(check, secret * factor))]
+    assert numbers and all(abs(number - secret) > 5e-3 * secret for number in numbers)
 
 
 def test_counterexample_shows_the_factor(capsys):

@@ -53,22 +53,8 @@ def right_moves(stream, other, t, nu):
 
 def careful_moves(stream, other, t, nu):
     """Only as far up as needed for any output: the threshold by +1 whenever another query exists."""
-    if len(stream) == 1:
-        return t, nu[0] + stream[0] - other[0]
-    return t + 1.0, nu[-1] + 1.0 + stream[-1] - other[-1]
-
-
-def arrays_of_one(stream, other, t, nu):
-    return [np.array([value]) for value in right_moves(stream, other, t, nu)]
-
-
-def the_most(stream, other, t, nu):
-    return np.array([t + 1.0, nu[-1] + 2.0])
-
-
-def in_place(stream, other, t, nu):
-    nu[-1] += 2.0
-    return t + 1.0, nu[-1]
+    up = float(len(stream) > 1)
+    return [np.array([t + up]), nu[-1] + up + stream[-1] - other[-1]]
 
 
 def follows_its_own_noise(stream, other, t, nu):
@@ -84,34 +70,10 @@ def vectorised(stream, *, threshold, epsilon, rng):
     return int(found[0]) if len(found) else None
 
 
-def made(*, out=lambda i, v: i, end=None):
-    def released(stream, *, threshold, epsilon, rng):
-        t = threshold + rng.laplace(scale=2 / epsilon)
-        for i, value in enumerate(stream):
-            noisy = value + rng.laplace(scale=4 / epsilon)
-            if noisy >= t:
-                return out(i, noisy)
-        return end
-
-    return released
-
-
 def gaussian(stream, *, threshold, epsilon, rng):
     noisy = threshold + rng.normal(scale=2 / epsilon)
     return next((i for i, v in enumerate(stream) if v + rng.normal(scale=4 / epsilon) >= noisy), None)
 
-
-def last_one(stream, *, threshold, epsilon, rng):
-    found = [i for i, v in enumerate(stream) if v + rng.laplace(scale=4 / epsilon) >= threshold]
-    return found[-1] if found else None
-
-
-def talks(stream, **given):
-    print("looking at", stream)
-    return vectorised(stream, **given)
-
-
-CLAIMS = dict.fromkeys("abcdefgh", False) | dict.fromkeys("adf", True)
 
 RIGHT = {
     items.check_probability_above: [
@@ -122,14 +84,8 @@ RIGHT = {
     ],
     items.check_lam: [math.sqrt(32 * math.log(2e5)) / 0.1, np.float64(197.6)],
     items.check_affordable_failures: [by_search, by_halving],
-    items.check_moved: [right_moves, careful_moves, arrays_of_one, the_most],
-    items.check_first_above: [
-        vectorised,
-        lambda stream, **given: sparse_vector.above_threshold(stream, **given),
-        made(out=lambda i, v: np.array(i)),
-        talks,
-    ],
-    items.check_claims: [CLAIMS, {k: np.bool_(v) for k, v in CLAIMS.items()}],
+    items.check_moved: [right_moves, careful_moves],
+    items.check_first_above: [vectorised, lambda stream, **given: sparse_vector.above_threshold(stream, **given)],
     items.check_giveaway: [
         ([0.0, 1.0], [1.0, 0.0], [0, 1]),
         (np.array([5.0, 5.4, 5.4]), np.array([5.4, 5.4, 5.4]), [False, True, True]),
@@ -154,14 +110,10 @@ WRONG = {
         (lambda stream, other, t, nu: (t, math.nan), "the second one is nan"),
         (lambda stream, other, t, nu: (t, 0.0, 0.0), "returned 3 of them"),
         (lambda stream, other, t: (t, 0.0), "four arguments"),
-        (in_place, "changes the nu"),
     ],
     items.check_first_above: [
-        (made(out=lambda i, v: v), "nothing of its value"),
-        (made(end=-1), "None stands for"),
         (lambda stream, **given: vectorised(np.round(stream), **given), "does not follow the law"),
         (gaussian, "does not follow the law"),
-        (last_one, "does not follow the law"),
     ],
     items.check_giveaway: [
         (([0.0, 2.0], [2.0, 0.0], [0, 1]), "changes by at most 1"),

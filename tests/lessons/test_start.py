@@ -9,7 +9,7 @@ from scipy import stats
 
 from dpml.lessons.start import checks as items
 
-from .answers import message
+from .answers import told
 
 RIGHT = {
     items.check_ratio: [math.exp(2), stats.laplace(0, 0.5).pdf(-0.5) / stats.laplace(1, 0.5).pdf(-0.5)],
@@ -42,4 +42,4 @@ WRONG = {
 
 def test_keepdims_is_the_cure_for_lengths_that_do_not_broadcast_and_for_nothing_else():
     for answer, words in WRONG[items.check_normalise]:
-        assert ("keepdims" in message(items.check_normalise, answer)) == (words == "keepdims")
+        assert ("keepdims" in told(items.check_normalise, answer)) == (words == "keepdims")
