@@ -95,29 +95,25 @@ def test_batch_over_dataset(capsys):
     assert (by_sizes["dataset_size"], by_rate["dataset_size"]) == (60000, None)
 
 
-def test_noise(capsys):
-    answer = ask(capsys, "noise", *MNIST, "--epsilon", "1")
+FIXED = ["--sampling-rate", "0.05", "--steps", "40", "--delta", "1e-5", "--sampling", "fixed-size"]
+
+
+@pytest.mark.parametrize(
+    ("run", "target", "low", "high", "neighbours"),
+    [(MNIST, 1.0, 1.1849, 1.1862, "add/remove"), (FIXED, 1.5, 2.6, 2.63, "replace-one")],  # 1.18497 is the least
+)
+def test_noise(capsys, run, target, low, high, neighbours):
+    answer = ask(capsys, "noise", *run, "--epsilon", str(target))
     sigma = answer["noise_multiplier"]
-    assert 1.1849 <= sigma <= 1.1862  # 1.18497 is the least
-    assert answer["epsilon"]["upper"] <= 1.0 == answer["target_epsilon"]
-    out, _ = say(capsys, "noise", *MNIST, "--epsilon", "1")
+    assert low <= sigma <= high
+    assert 0.999 * target <= answer["epsilon"]["upper"] <= target == answer["target_epsilon"]
+    out, _ = say(capsys, "noise", *run, "--epsilon", str(target))
     shown = re.match(r"noise multiplier (\S+); with it epsilon is at most (\S+) at delta", out)
     assert float(shown[1]) == pytest.approx(sigma, rel=1e-15)  # what a reader copies is what was computed with
-    assert float(shown[2]) <= 1.0
-    again = ask(capsys, "epsilon", *MNIST, "--noise-multiplier", shown[1])
+    assert float(shown[2]) <= target
+    assert answer["adjacency"] == neighbours and f"neighbours: {neighbours}" in out
+    again = ask(capsys, "epsilon", *run, "--noise-multiplier", shown[1])
     assert again["epsilon"] == answer["epsilon"]
-
-
-def test_noise_for_batches_of_fixed_size(capsys):
-    few = ["--sampling-rate", "0.05", "--steps", "40", "--delta", "1e-5", "--epsilon", "1.5"]
-    answer = ask(capsys, "noise", *few, "--sampling", "fixed-size")
-    assert 1.499 <= answer["epsilon"]["upper"] <= 1.5 == answer["target_epsilon"]
-    assert (answer["adjacency"], answer["sampling"], answer["renyi"]) == ("replace-one", "without replacement", None)
-    assert answer["noise_multiplier"] > 1.9 * ask(capsys, "noise", *few)["noise_multiplier"]
-    out, _ = say(capsys, "noise", *few, "--sampling", "fixed-size")
-    shown = re.match(r"noise multiplier (\S+); with it epsilon is at most (\S+) at delta", out)
-    assert float(shown[1]) == pytest.approx(answer["noise_multiplier"], rel=1e-15) and float(shown[2]) <= 1.5
-    assert "replace-one" in out and "Poisson" not in out
 
 
 def test_what_costs_nothing_and_what_has_no_price(capsys):

@@ -199,9 +199,9 @@ class Explorer:
         names = [c.name for c in self.controls]
         states = itertools.product(*(c.positions for c in self.controls))
         frames = [self.frame(**dict(zip(names, state, strict=True))) for state in states]
-        want = _kinds(frames[0])
-        for frame in frames:
-            if _kinds(frame) != want:
+        kinds = [[(panel, type(mark), mark.role) for panel, mark in self.placed(frame)] for frame in frames]
+        for frame, found in zip(frames, kinds, strict=True):
+            if found != kinds[0]:
                 raise ValueError(f"marks must keep kind and role in every state of {self.name!r}: {frame.title}")
         return frames
 
@@ -286,7 +286,3 @@ class Explorer:
 @cache
 def _file(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8").strip()
-
-
-def _kinds(frame: Frame) -> list[list[tuple[str, str]]]:
-    return [[(type(mark).__name__, mark.role) for mark in marks] for marks in (frame.marks, frame.beside)]

@@ -21,11 +21,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from dpml.classroom.plain import as_lines
 
-__all__ = ["make_student_version", "release_course", "solution_lines"]
+__all__ = ["make_student_version", "release_course"]
 
 CODE_STUB = 'raise NotImplementedError("write your answer here")'
 VALUE_STUB = "# Write your answer here, in place of the dots."
@@ -68,12 +68,6 @@ calls `newer`: its lesson has changed since, and once yours has another name, th
 _RECORD = ".given.json"  # in the students' folder: of each file's name, the digest of the text that was written
 
 
-class _Split(NamedTuple):
-    kept: list[str]  # the lines of the student's cell
-    removed: list[str]  # the lines of solutions and hidden tests
-    solution: bool  # whether the cell held a solution
-
-
 def make_student_version(notebook: Mapping[str, Any], *, name: str) -> dict[str, Any]:
     """A copy of the notebook (nbformat 4, as parsed JSON) without solutions, hidden tests and outputs.
 
@@ -95,16 +89,6 @@ def make_student_version(notebook: Mapping[str, Any], *, name: str) -> dict[str,
     return student
 
 
-def solution_lines(notebook: Mapping[str, Any], *, name: str = "the notebook") -> list[str]:
-    """The stripped, non-empty lines of all solutions and hidden tests, in order: for tests of student copies.
-
-    Raises:
-        ValueError: as make_student_version does.
-    """
-    lines = [line.strip() for where, cell in _cells(notebook, name=name) for line in _split(cell, where=where).removed]
-    return list(filter(None, lines))
-
-
 def _cells(notebook: Mapping[str, Any], *, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each cell, with the words that name it in a message."""
     for number, cell in enumerate(notebook["cells"], start=1):
@@ -117,10 +101,10 @@ def _source(cell: Mapping[str, Any]) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def _split(cell: Mapping[str, Any], *, where: str) -> _Split:
+def _without_solution(cell: Mapping[str, Any], *, where: str) -> tuple[list[str], bool]:
+    """The lines of the student's cell, and whether there was a solution."""
     code = cell.get("cell_type") == "code"
     kept: list[str] = []
-    removed: list[str] = []
     region: list[str] = []
     opened, marker_line, solution = "", "", False
     for number, line in enumerate(_source(cell), start=1):
@@ -141,13 +125,12 @@ def _split(cell: Mapping[str, Any], *, where: str) -> _Split:
         if what == "SOLUTION":
             solution = True
             kept.append(_stub([*region, marker_line]) if code else TEXT_STUB)
-        removed += region
         opened = ""
     if opened:
         raise ValueError(f"{where}: BEGIN {opened} without END {opened}")
     if not solution and cell.get("metadata", {}).get("nbgrader", {}).get("solution") is True:
-        return _Split([CODE_STUB if code else TEXT_STUB], removed + kept, True)
-    return _Split(kept, removed, solution)
+        return [CODE_STUB if code else TEXT_STUB], True
+    return kept, solution
 
 
 def _stub(lines: Sequence[str]) -> str:
@@ -161,14 +144,14 @@ def _stub(lines: Sequence[str]) -> str:
 
 
 def _student_cell(cell: Mapping[str, Any], *, where: str) -> dict[str, Any]:
-    split = _split(cell, where=where)
-    text = "\n".join(split.kept)
+    kept, solution = _without_solution(cell, where=where)
+    text = "\n".join(kept)
     if cell["cell_type"] == "code" and _parses("\n".join(_source(cell))) and not _parses(text):
         raise ValueError(f"{where}: without its solution the cell is not valid Python; move the markers")
     metadata = {k: copy.deepcopy(v) for k, v in cell.get("metadata", {}).items() if k in _KEPT_CELL_METADATA}
     if "nbgrader" in metadata:
         metadata["nbgrader"] = {k: v for k, v in metadata["nbgrader"].items() if k in _KEPT_NBGRADER}
-    if split.solution and "tags" in metadata:
+    if solution and "tags" in metadata:
         metadata["tags"] = [tag for tag in metadata["tags"] if tag not in _BOOK_TAGS]
     if text.startswith("items.check_"):
         metadata |= _LOCKED
@@ -202,13 +185,6 @@ def _read(path: Path) -> dict[str, Any]:
     return notebook
 
 
-def _notebooks(folder: Path) -> list[Path]:
-    paths = sorted(path for path in folder.glob("*.ipynb") if path.is_file())
-    if not paths:
-        raise ValueError(f"the source folder must hold notebooks, got none in {folder}")
-    return paths
-
-
 def _put(files: Mapping[Path, str], folder: Path, form: Form = dict) -> list[tuple[Path, Status]]:
     """Write each file at once or not at all, and none that is there already. Which form it had does not count."""
     record, report = folder / _RECORD, list[tuple[Path, Status]]()
@@ -237,7 +213,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def _versions(source: Path, target: Path, version: Callable[..., dict[str, Any]]) -> dict[Path, str]:
-    return {target / path.name: _json(version(_read(path), name=path.name)) for path in _notebooks(source)}
+    paths = sorted(path for path in source.glob("*.ipynb") if path.is_file())
+    if not paths:
+        raise ValueError(f"the source folder must hold notebooks, got none in {source}")
+    return {target / path.name: _json(version(_read(path), name=path.name)) for path in paths}
 
 
 def _chapter(notebook: Mapping[str, Any], *, name: str) -> dict[str, Any]:

@@ -8,17 +8,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-from xml.etree import ElementTree
 
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from dpml.classroom import explorer as explorer_module
 from dpml.classroom import figures
 from dpml.classroom.explorer import Explorer, Range, Switch
 from dpml.classroom.live import Live
@@ -96,7 +93,6 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: page_of(Line([0, 1], [0, 1], "blue")), "role"),  # type: ignore[arg-type]
     (lambda: Line([0, 1, 2], [0, 1], "D"), "as many values"),
     (lambda: Area([0, 1], [0, 1, 2], [1, 1], "D"), "as many values"),
-    (lambda: Area([0, 1], [0, 1], [1], "D"), "as many values"),
     (lambda: Points([0], [0, 1], "D"), "as many values"),
     *(
         (lambda values=values: _range("a", values, values[0]), "values")
@@ -251,12 +247,8 @@ def test_whole_positions_stay_int(values: list[Any], kind: type) -> None:
 def test_live_face_has_a_named_box_linked_to_each_slider() -> None:
     ranges = [_range("a", [1, 2, 5], 2), _range("b", [0.001, 0.1, 1.0], 0.1, scale="log")]
 
-    def draw(a: int, b: float, s: str) -> Frame:
-        return frame_of(title=f"{a} {b:.5g} {s}.")
-
-    live = Live(explorer_of(draw, controls=[*ranges, _switch("s")]))
-    kinds = [ipywidgets.IntText, ipywidgets.FloatText, ipywidgets.ToggleButtons]
-    assert [type(widget) for widget in live.controls.values()] == kinds
+    live = Live(explorer_of(lambda a, b: frame_of(title=f"{a} {b:.5g}."), controls=ranges))
+    assert [type(widget) for widget in live.controls.values()] == [ipywidgets.IntText, ipywidgets.FloatText]
     for row, control, typed in ((0, ranges[0], 4), (2, ranges[1], 0.23456)):
         box, slider = live.box.children[row].children
         assert box is live.controls[control.name]
@@ -269,9 +261,7 @@ def test_live_face_has_a_named_box_linked_to_each_slider() -> None:
         assert slider.value == 0
         box.value = typed
         assert (box.value, 0 < slider.value < slider.max) == (typed, True), "no position of the slider, and the value"
-    live.controls["s"].value = "x"
-    assert live.values() == {"a": 4, "b": 0.23456, "s": "x"}
-    assert "4 0.23456 x." in live.figure.value
+    assert "4 0.23456." in live.figure.value
 
 
 @pytest.mark.parametrize("low, high", [(0.005, 0.7), (0.003, 300.0), (1e-7, 0.05), (0.07004, 7.706)])
@@ -480,35 +470,10 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_words_in_a_colour_can_be_read_and_marks_keep_the_palette() -> None:
-    """An explorer brings its own white paper, so that a dark page changes nothing."""
+    """An explorer brings its own white paper; `tests/browser` looks at the texts beside it."""
     assert set(COLOURS.values()) == {"#000000", "#0072B2", "#D55E00", "#666666"}
     for role in ROLES:
         assert contrast(INKS[role], "#ffffff") >= 4.5, role
         assert contrast(COLOURS[role], "#ffffff") >= 3, f"{role}: a line needs 3 to 1"
-    style = (Path(explorer_module.__file__).parent / "explorer.css").read_text(encoding="utf-8")
-    inks = re.findall(r"[;{]color:(#[0-9a-fA-F]{3,6})", style)
-    assert len(inks) > 5
-    for ink in inks:
-        assert contrast(ink if len(ink) == 7 else "#" + "".join(2 * c for c in ink[1:]), "#ffffff") >= 4.5, ink
     words = drawings(explorer_of(lambda a: frame_of(Text("here", 1, 1, "source")))._repr_html_())[0]
     assert f'fill="{INKS["source"]}">here<' in words
-
-
-# --- where scripts do not run
-
-
-def test_without_scripts_there_is_a_still_picture_one_sentence_and_no_control() -> None:
-    def draw(a: int) -> Frame:
-        return Frame(f"It is {a} & more.", "a = 1", [Line([0, a], [0, a], "D")], [Rule("D'", x=a)], (["a"], [["1"]]))
-
-    html = explorer_of(draw, axes=(AXES[0], [AXES[1], AXES[1]]))._repr_html_()
-    page = html[: html.index("<script>")]
-    assert not re.search("<(input|button|select|svg|label)", page), "nothing that would be dead, or be dropped"
-    pictures = drawings(page)
-    assert len(pictures) == 2
-    for picture in pictures:
-        assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
-    assert re.findall('alt="([^"]*)"', page) == ["It is 2 &amp; more. a = 1", ""]
-    assert page.count("A still picture: this figure moves where scripts run") == 1
-    assert '<p class="dpml-title">It is 2 &amp; more.</p>' in page, "nothing is covered"
-    assert " id=" not in page + unquote(page), "a name could occur twice on a page"

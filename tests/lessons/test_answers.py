@@ -37,4 +37,5 @@ def test_right_answers_pass(check, answer, capsys):
 @pytest.mark.parametrize("check, wrong", cases("WRONG"))
 def test_wrong_answers_are_told_why(check, wrong):
     answer, words = wrong
-    assert words in told(check, answer)
+    text = told(check, answer)
+    assert words in text and len(text.split()) <= 60, text

@@ -114,8 +114,6 @@ WRONG = {
         ((BACKGROUND, UNITS, np.zeros(3), np.zeros(2)), "12 is allowed"),
         ((BACKGROUND, UNITS), "a tuple of four"),
         ((2 * BACKGROUND, UNITS, BACKGROUND, -UNITS), "in [-1, 1]"),
-        ((BACKGROUND, UNITS, BACKGROUND[:2], -UNITS), "of shape (3,)"),
-        ((BACKGROUND, UNITS, BACKGROUND, np.array([math.nan, -1.0])), "in [-1, 1]"),
     ],
     items.check_private_labels: [(one_lie, "does not follow the law"), (same_step, "move together")],
 }

@@ -120,7 +120,6 @@ WRONG = {
         (([1.0, 0.0], [0.0, 1.0], [0, 1]), "impossible for the first dataset"),
         (([0.0, 1.0], [0.5, 0.8], [0, 1]), "both datasets can give it"),
         (([0.0], [1.0, 0.0], [0, 1]), "of the same length"),
-        (([0.0, 1.0], [1.0, 0.0], ["0", "1"]), "the output must be finite numbers"),
         (([0.0, 1.0], [1.0, 0.0], [0.5, 1.5]), "1 for above and 0 for below"),
         (([0.0, None], [1.0, 0.0], [0, 1]), "the answers must be finite numbers"),
         (([0.0, 1.0], [1.0, 0.0]), "a tuple of three lists"),
