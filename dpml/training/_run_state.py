@@ -85,30 +85,28 @@ def kept_global_state(device: torch.device) -> contextlib.AbstractContextManager
 # ---- Ctrl+C ----
 
 
-class Deferred:
-    """While open, the first Ctrl+C only sets `asked`, so that a step can finish; a second one interrupts at once.
+@contextlib.contextmanager
+def deferred() -> Iterator[list[int]]:
+    """While open, the first Ctrl+C only fills the list, so that a step can finish; a second one interrupts at once.
 
     Outside the main thread, or where the program handles or ignores the signal in its own way, nothing is changed.
     """
+    asked: list[int] = []
 
-    def __init__(self) -> None:
-        self.asked = False
-        self._before: Any = None
-
-    def __enter__(self) -> Deferred:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            with contextlib.suppress(ValueError):  # not the main thread, which receives no signals
-                self._before = signal.signal(signal.SIGINT, self._ask)
-        return self
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked:
             raise KeyboardInterrupt
-        self.asked = True
+        asked.append(number)
 
-    def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+    before: Any = None
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        with contextlib.suppress(ValueError):  # not the main thread, which receives no signals
+            before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 # ---- the disk: written whole or not at all, and continued only under the same settings and data ----

@@ -267,7 +267,7 @@ class Training:
         """The steps that are left, and the points of the trace."""
         quiet = self.share.rank > 0 or None
         bar = tqdm(total=self.steps, initial=self.done, disable=quiet, delay=0.5, desc="private steps")
-        with bar, _run_state.Deferred() as interruption:
+        with bar, _run_state.deferred() as asked:
             try:
                 while True:
                     due = self.done == self.steps or self.done % self.every == 0
@@ -275,7 +275,7 @@ class Training:
                         self._look()
                         self._point()
                         bar.set_postfix_str(f"epsilon {self.guarantees[self.done].epsilon:.4g}", refresh=False)
-                    if self._stops(interruption.asked, due):
+                    if self._stops(bool(asked), due):
                         raise KeyboardInterrupt
                     if self.done == self.steps:
                         return self._result(self.done)
