@@ -7,7 +7,7 @@ import pickle
 import mpmath
 import numpy as np
 import pytest
-from scipy import fft, special
+from scipy import fft, special, stats
 
 from dpml.accounting import composition, pld
 from dpml.accounting.pld import fixed_size, losses, pairs
@@ -176,7 +176,8 @@ def convolved(masses, count):
 @pytest.mark.parametrize("lam", [0.5, 3.0, 20.0])
 @pytest.mark.parametrize("size", [32, 64, 512])
 @pytest.mark.parametrize("common", [-math.inf, -0.1, 0.2])
-def test_a_profile_encloses_the_exact_one_whatever_the_window(lam, size, common):
+@pytest.mark.parametrize("unit", sorted({profile.UNIT, profile.FINEST}))
+def test_a_profile_encloses_the_exact_one_whatever_the_window(lam, size, common, unit):
     """Also where the window is far too small, or sums of common losses matter: then the ends are far apart."""
     rng = np.random.default_rng(size)
     h, start, count = 0.02, -12, 6
@@ -186,7 +187,7 @@ def test_a_profile_encloses_the_exact_one_whatever_the_window(lam, size, common)
     total = convolved(masses, count)
     losses_ = (count * start + np.arange(len(total))) * h + count * 0.003
     mean = float((total * np.exp(lam * losses_) * losses_).sum() / (total * np.exp(lam * losses_)).sum())
-    window = profile.Window(h, mean - size * h / 2, size, lam, lam - 30.0, lam + 30.0, common, 40.0)
+    window = profile.Window(h, mean - size * h / 2, size, lam, lam - 30.0, lam + 30.0, common, 40.0, unit)
     found = profile.tilted_profile([(lattice, count)], window)
     for epsilon in np.linspace(0.0, losses_[-1] + 0.1, 41):
         exact = float((total * np.maximum(0.0, -np.expm1(np.minimum(epsilon - losses_, 0.0)))).sum())
@@ -194,6 +195,24 @@ def test_a_profile_encloses_the_exact_one_whatever_the_window(lam, size, common)
         assert found.upper(epsilon) >= exact * (1 - 1e-12)
         if size == 512 and lam < 20.0 and epsilon > count * common + 1.0:
             assert found.upper(epsilon) <= found.lower(epsilon) + 1e-9
+
+
+@pytest.mark.skipif(profile.FINEST == profile.UNIT, reason="this processor has no longer floats")
+@pytest.mark.parametrize("common", [-math.inf, 0.05])
+def test_longer_floats_narrow_what_rounding_leaves(common):
+    """A loss of 0.25 now and then, in ten thousand steps: the exact law of the sum is binomial."""
+    h, count, q, epsilon = 0.125, 10**4, 1e-5, 2.0
+    lattice = discretise.Lattice(0, 0.0, np.array([1.0 - q, 0.0, q]), 0.0)  # a loss of 0.25 with chance q
+    times = np.arange(60)
+    chances = stats.binom(count, q).pmf(times)
+    exact = math.fsum(chances * np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - 2 * h * times))))
+    widths = []
+    for unit in (profile.UNIT, profile.FINEST):
+        window = profile.Window(h, -1.0, 1024, 2.0, -30.0, 60.0, common, 40.0, unit)
+        found = profile.tilted_profile([(lattice, count)], window)
+        assert found.lower(epsilon) <= exact * (1.0 + 1e-11) and exact * (1.0 - 1e-11) <= found.upper(epsilon)
+        widths.append(found.upper(epsilon) - found.lower(epsilon))
+    assert widths[1] < 1e-2 * widths[0]
 
 
 def test_two_lattices_and_an_infinite_loss():

@@ -16,7 +16,7 @@ first. It gives the same delta from both sides, to a relative 1e-7 and in a few 
 are small enough; that is not the case where a record is drawn once or never, by and large, where the lattice answers:
 there the law of sums with a rare loss in them is formed by itself, so that not even a delta of 1e-12 is rounded away.
 
-What is assumed: u = 2^-53 arithmetic; logarithms, exponentials and normal distribution functions of NumPy and SciPy as
+What is assumed: u = 2^-53 arithmetic, and u = 2^-64 where `lattice` finds and needs it; logarithms, exponentials and normal distribution functions of NumPy and SciPy as
 accurate as the tests find them (1e-12 relative for the masses, where at most 4e-13 is measured).
 
 The functions here are about DP-SGD. One step adds N(0, sigma^2) to a sum of sensitivity 1 over a Poisson sample. For
@@ -94,9 +94,10 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     """Return the tight epsilon from both sides, for add/remove neighbours and Poisson sampling.
 
     The upper end is the one that `epsilon` returns. The ends are at most 1e-4 max(1, epsilon / 100) apart in the
-    settings of training runs, 3e-3 epsilon where epsilon is below 1/30, and 3e-6 where it is below 1e-3. They may be
-    thirty times as far apart where rare records (q below 1e-4 or so) go through many steps and sigma is below 1 or
-    delta below 1e-11 or so: q = 1.7e-7, sigma = 0.8, 1826 steps, delta = 1.4e-15 gives [0.00130, 0.00134]. They may be
+    settings of training runs, 3e-3 epsilon where epsilon is below 1/30, and 3e-6 where it is below 1e-3. Where rare
+    records (q below 1e-4 or so) go through many steps they may be four times as far apart, and a hundred times beyond
+    two million steps or on a processor without extended precision: q = 1e-6, sigma = 0.7, 1e7 steps, delta = 1e-12
+    gives [0.0661, 0.0757]. They may be
     wider where delta is below 1e-50 or so. Both hold all the same. The upper end is infinite only where that is true:
     delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
 
@@ -116,7 +117,8 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     lower, upper = _ends(q, sigma, steps, delta)
     if not agree(lower, upper, INTERVAL) and steps < TOO_MANY:
         with losses_of(sigma):
-            lower = max(lower, bracket.epsilon_interval([(_removed(q, sigma), steps)], delta, INTERVAL)[0])
+            removed = [(_removed(q, sigma), steps)]
+            lower = max(lower, bracket.epsilon_interval(removed, delta, INTERVAL, known=upper)[0])
     return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="add/remove", sampling="Poisson")
 
 
@@ -143,8 +145,8 @@ def delta_bounds(*, q: float, sigma: float, steps: int, epsilon: float) -> Delta
     """Return the tight delta at epsilon from both sides, for add/remove neighbours and Poisson sampling.
 
     The ends are at most 1e-3 delta apart in the settings of training runs. For rare records (q below 1e-3 or so) they
-    may be far apart: q = 7.1e-7, sigma = 1.8, 47,760 steps, epsilon = 0.00117 gives [7e-43, 1.4e-7]. Both hold all the
-    same.
+    may be far apart: q = 7.1e-7, sigma = 1.8, 47,760 steps, epsilon = 0.00117 gives [7e-43, 5.5e-13]. Both hold all
+    the same.
 
     Raises:
         ValueError: if epsilon is not in [0, 1e6]; otherwise as `epsilon_bounds`.

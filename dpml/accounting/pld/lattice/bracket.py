@@ -16,12 +16,9 @@ from collections.abc import Callable
 from dpml import numerics
 from dpml.accounting.pld.lattice import discretise
 from dpml.accounting.pld.lattice.layout import Layout, Rare, all_alike, coarse_law, plan_layout, rare_losses
-from dpml.accounting.pld.lattice.profile import Profile, tilted_profile
+from dpml.accounting.pld.lattice.profile import FINEST, UNIT, Profile, tilted_profile
 from dpml.accounting.pld.limits import SMALLEST_DELTA, TOLERANCE, scale
 from dpml.accounting.pld.pairs import Pair, exchanged
-
-LARGEST = 2**20
-"""Lattices and windows of this size are made no finer; larger ones cost seconds and gain little."""
 
 SPREAD = 1.5
 _FARTHEST = 1e9  # no epsilon is searched beyond
@@ -46,13 +43,19 @@ def layout_for(
     laws = [(coarse_law(pair), count) for pair, count in parts]
     finite = None if delta is None else max(delta - infinite(parts), SMALLEST_DELTA)
     log_delta = None if finite is None else math.log(finite)
-    best = plan_layout(laws, log_delta, epsilon, tolerance, 1e-7 * (finite or 1e-5), slope, rarity)
+
+    def plan(spent: float) -> Layout:
+        layout = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, rarity, UNIT)
+        if layout.felt and FINEST < UNIT:
+            layout = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, rarity, FINEST)
+        return layout
+
+    best = plan(1e-7 * (finite or 1e-5))
     if finite is None:
-        spent = 1e-7 * max(math.exp(best.log_bound), SMALLEST_DELTA)
-        return plan_layout(laws, None, epsilon, tolerance, spent, slope, rarity)
-    share = min(1e-2, 0.2 * tolerance * max(best.window.lam, slope))
+        return plan(1e-7 * max(math.exp(best.log_bound), SMALLEST_DELTA))
+    share = min(1e-2, 0.2 * tolerance * scale(best.guess) * max(best.window.lam, slope))
     if share > 3e-7 and (best.cost > 2**18 or epsilon is not None):
-        best = plan_layout(laws, log_delta, epsilon, tolerance, finite * share, slope, rarity)
+        best = plan(finite * share)
     return best
 
 
@@ -114,14 +117,16 @@ def _excess(value: Callable[[float], float], epsilon: float, delta: float) -> fl
 def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float, float]:
     """A layout, its upper end, and the slope of -log delta there. Planned anew while an error is felt."""
     layout, end, slope = layout_for(parts, delta, None, tolerance), math.inf, 0.0
-    for _ in range(4):
+    if layout.largest:  # a look will do
+        layout = layout_for(parts, delta, None, 30.0 * tolerance)
+    for look in range(4):
         found = profile_of(parts, layout, discretise.worse)
         end = min(end, certified(found, delta, layout.guess, tolerance))
         slope = max(found.slope(end), layout.window.lam)
         off, noise = layout.steps * layout.window.h**2 * (slope + 1.0) / 12.0, found.noise(end, delta) / slope
         if end == 0.0 or off + noise <= tolerance * scale(end):
             break
-        if layout.cost >= LARGEST:
+        if layout.largest and look > 0:
             if noise <= 100.0 * tolerance * scale(end):
                 break
             tolerance *= 30.0  # fewer points round less
@@ -151,22 +156,29 @@ def upper_of_both(removed: Pair, steps: int, delta: float, *, below: float = mat
     return end
 
 
-def epsilon_interval(parts: Parts, delta: float, tolerance: float) -> tuple[float, float]:
-    """(lower, upper), at most tolerance * `scale` apart unless the lattice would exceed `LARGEST`."""
+def epsilon_interval(parts: Parts, delta: float, tolerance: float, known: float | None = None) -> tuple[float, float]:
+    """(lower, upper), at most tolerance * `scale` apart unless the lattice would exceed `LARGEST`.
+
+    An upper end that is `known` is returned as it is.
+    """
     if infinite(parts) * (1.0 + 1e-12) >= delta:
         atoms = parts[0][0].atoms if len(parts) == parts[0][1] == 1 and parts[0][0].beyond == delta else ()
         return (atoms[-1] * (1.0 - 1e-11), atoms[-1]) if atoms else (0.0, math.inf)  # all finite losses are covered
-    layout, high, slope = _first(parts, delta, tolerance)
+    if known is None:
+        layout, high, slope = _first(parts, delta, tolerance)
+    else:
+        layout, high, slope = layout_for(parts, delta, known, tolerance), known, 0.0
     low, asked = 0.0, tolerance
     for _ in range(4):
-        low = max(low, refuted(profile_of(parts, layout, discretise.better), delta, high, tolerance))
+        found = profile_of(parts, layout, discretise.better)
+        low, slope = max(low, refuted(found, delta, high, tolerance)), max(found.slope(high), layout.window.lam)
         width = (high - low) / (tolerance * scale(high))
-        if width <= 1.0 or layout.cost >= LARGEST:
+        if width <= 1.0 or layout.largest:
             break
         asked = asked / min(max(2.0 * width, 2.0), 64.0)
         layout = layout_for(parts, delta, high, asked, slope)
-        found = profile_of(parts, layout, discretise.worse)
-        high, slope = min(high, certified(found, delta, high, tolerance)), found.slope(high)
+        if known is None:
+            high = min(high, certified(profile_of(parts, layout, discretise.worse), delta, high, tolerance))
     return min(low, high), high
 
 

@@ -8,7 +8,8 @@ The tilt minimises the Chernoff bound with its best constant,
     \qquad K(\lambda) = \sum_i T_i \log E[e^{\lambda L_i}],
 
 and the step h is such that the error in epsilon, about $T (\lambda + 1) h^2 / 8$ between the two ends of the
-discretisation, meets the tolerance.
+discretisation, meets the tolerance. Where no tilt makes delta much more than the rounding of the tilted total mass (a
+few rare losses decide, which have no light tail), the transforms are made in longer floats, if the processor has any.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpml.accounting.pld.lattice.profile import Window
+from dpml.accounting.pld.lattice.profile import UNIT, Window
 from dpml.accounting.pld.limits import scale
 from dpml.accounting.pld.pairs import Array, Pair
 
-_LARGEST = 2**22
-_FAINT = -12.0  # log of a delta in units of the tilted total mass: below, the rounding of the latter may be felt
+LARGEST = 2**20
+"""No lattice and no window has more points: those would cost seconds and gain little."""
+
+_FAINT = 1e11  # a delta of so many units of rounding of the tilted total mass, or less, may feel it
 
 
 class CoarseLaw(NamedTuple):
@@ -32,6 +35,7 @@ class CoarseLaw(NamedTuple):
 
     losses: Array
     log_masses: Array
+    widths: Array  # of the cells that these masses fill; 0 where there are atoms
     edges: Array
     above: Array
     below: Array
@@ -56,6 +60,8 @@ class Layout(NamedTuple):
     log_bound: float  # log delta at epsilon, by the same bound
     cost: float  # points of the window, or of the largest lattice
     steps: float  # number of losses that are not all but on a node
+    largest: bool  # whether no layout has more points
+    felt: bool  # whether rounding will be
 
 
 def coarse_law(pair: Pair) -> CoarseLaw:
@@ -68,7 +74,8 @@ def coarse_law(pair: Pair) -> CoarseLaw:
     low = pair.low if pair.sharp_low else -math.inf
     losses = log_p - np.log(q[1:-1][held])
     order = np.argsort(losses)
-    return CoarseLaw(losses[order], log_p[order], pair.points, above, below, pair.atoms, low)
+    widths = np.diff(pair.points)[held][order] * (not pair.atoms)
+    return CoarseLaw(losses[order], log_p[order], widths, pair.points, above, below, pair.atoms, low)
 
 
 @np.errstate(under="ignore")
@@ -80,11 +87,12 @@ def plan_layout(
     budget: float,
     slope: float,
     rarity: Callable[..., Rare | None],
+    unit: float,
 ) -> Layout:
     """Layout for the epsilon at delta or the delta at epsilon, whichever is given, or for a pair of both.
 
     `budget` is the absolute delta that truncation may cost, `slope` that of -log delta in epsilon where it is
-    known to be steeper than the tilt, `rarity` says which losses are split off.
+    known to be steeper than the tilt, `rarity` says which losses are split off, `unit` is that of rounding.
     """
     steps = float(sum(count for _, count in laws))
     tails = [_tails(seen, budget / steps, 1e-11 / steps) for seen, _ in laws]
@@ -95,13 +103,15 @@ def plan_layout(
     log_mgf = np.zeros(len(grid))
     for (seen, count), (_, top) in zip(laws, tails, strict=True):
         held = seen.losses <= top
+        half = np.multiply.outer(np.abs(grid), seen.widths[held] / 2.0)
         exponents = np.multiply.outer(grid, seen.losses[held]) + seen.log_masses[held]
+        exponents += np.minimum(half * half / 6.0, half)  # about log(sinh(half) / half), what the width of a cell adds
         peak = exponents.max(axis=1)
         log_mgf += count * (peak + np.log(np.exp(exponents - peak[:, None]).sum(axis=1)))
     positive = slice(len(lams), 2 * len(lams))
     k = log_mgf[positive]
     log_best = lams * np.log(lams) - (1.0 + lams) * np.log1p(lams)
-    rare = rarity(laws, log_delta, epsilon)
+    rare, faint = rarity(laws, log_delta, epsilon, unit), math.log(_FAINT * unit)
     if rare:
         best = int(np.argmin((k - rare.log_delta + log_best) / lams))
         value = rare.log_delta + lams * rare.epsilon - k
@@ -127,14 +137,17 @@ def plan_layout(
     for _ in range(4):
         h = 0.9 * math.sqrt(8.0 * tolerance * relative / (moving * (max(float(lams[best]), slope) + 1.0)))
         moving = sum(count * _moving(seen, float(lams[best]), h) for seen, count in laws)
-    fine = np.abs(grid) * h < 0.3  # for steeper tilts the lattice is no image of the law
+    log_mgf = log_mgf + moving * (h * grid) ** 2 / 6.0  # what the lattice adds
+    fine = np.abs(grid) * h < 0.3  # for steeper tilts it is no image of the law
+    share = tolerance * relative * max(float(lams[best]), slope)  # of delta, that rounding may be
     candidates = []
     for chosen in (best, *(best - np.array([1, 2, 3, 5, 8, 13, 21]))):
-        split = rare is not None and value[chosen] < _FAINT and chosen > best - 13
+        split = rare is not None and value[chosen] < faint and chosen > best - 13
         if rare is not None and split:
-            felt = rare.noise > 0.1 * tolerance * relative * lams[best] * math.sqrt(min(1.0, lams[chosen] * guess))
+            felt = rare.noise > 0.1 * share * math.sqrt(min(1.0, lams[chosen] * guess))
         else:
-            felt = value[chosen] < -18.0
+            room = share * math.exp(min(value[chosen], 0.0)) * math.sqrt(min(1.0, lams[chosen] * h))
+            felt = 30.0 * unit * steps > room
         if chosen < 0 or (chosen != best and felt):
             continue
         lam, at = float(lams[chosen]), len(lams) + int(chosen)
@@ -146,24 +159,25 @@ def plan_layout(
         above, below = at + 1 + int(np.argmin(ends[at + 1 :])), int(np.argmax(ends[:at]))
         high = max(float(ends[above]), guess)
         width = (high - float(ends[below])) * (1.0 if chosen == best or split else 3.0)
-        candidates.append((width, lam, below, float(ends[below]), above, high, float(value[chosen])))
+        candidates.append((width, lam, below, float(ends[below]), above, high, float(value[chosen]), bool(felt)))
     # the best tilt by the bound may stand where the law is about to fall into its far tail: less tilt, smaller window
-    _, lam, below, low, above, high, log_value = min(candidates)
+    _, lam, below, low, above, high, log_value, felt = min(candidates)
     whole = sum(count * (top + 4.0 * h) for (_, count), (_, top) in zip(laws, tails, strict=True))
     high = max(high, whole) if whole < 2.0 * high else high  # room for all sums, never less than the bound asks for
     low = min(low, high - 100.0 * h)
-    h = max(h, (high - low) / _LARGEST, span / _LARGEST)
+    largest = LARGEST if unit == UNIT else LARGEST / 4
+    h = max(h, (high - low) / largest, span / largest)
     size = max(10, math.ceil(math.log2((high - low) / h)))
     gaps = [seen.atoms[-1] - seen.atoms[0] for seen, _ in laws if len(seen.atoms) > 1]
     if gaps:  # atoms belong on the lattice
         h = gaps[0] / math.ceil(gaps[0] / h)
-    elif span * 2.0**size < (high - low) * _LARGEST:  # use the whole window
+    elif span * 2.0**size < (high - low) * largest:  # use the whole window
         h = (high - low) / 2.0**size
-    window = Window(h, low, 2**size, lam, float(grid[below]), float(grid[above]))
-    if rare and log_value < _FAINT:
+    window = Window(h, low, 2**size, lam, float(grid[below]), float(grid[above]), unit=unit)
+    if rare and log_value < faint:
         window = window._replace(common=rare.common, steep=rare.steep)
     cost = max(2.0**size, 2.0 * span / h)
-    return Layout(window, tails, guess, log_bound, cost, moving)
+    return Layout(window, tails, guess, log_bound, cost, moving, cost >= largest, felt)
 
 
 class Rare(NamedTuple):
@@ -176,11 +190,13 @@ class Rare(NamedTuple):
     noise: float  # the part of delta that rounding may amount to
 
 
-def all_alike(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsilon: float | None) -> None:
+def all_alike(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsilon: float | None, unit: float) -> None:
     """No split, whatever the losses."""
 
 
-def rare_losses(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsilon: float | None) -> Rare | None:
+def rare_losses(
+    laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsilon: float | None, unit: float
+) -> Rare | None:
     """How to split, None where rounding is far below delta anyway, or common losses add up to epsilon.
 
     What is not given of epsilon and log delta is taken from one loss alone, which is more than all the others.
@@ -192,7 +208,7 @@ def rare_losses(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsi
     deltas = np.sum([count * seen.profile(ways) for seen, count in laws], axis=0)
     log_delta = math.log(max(float(deltas[0]), 1e-300)) if log_delta is None else log_delta
     epsilon = float(ways[min(int((deltas > math.exp(log_delta)).sum()), len(ways) - 1)])
-    if epsilon <= 0.0 or log_delta > _FAINT:
+    if epsilon <= 0.0 or log_delta > math.log(_FAINT * unit):
         return None
     cuts, tilts = epsilon * np.geomspace(1e-3, 1.0, 31), np.geomspace(2.0, 600.0, 30) / epsilon
     bounds, noise = np.multiply.outer(-0.7 * epsilon * tilts, np.ones(len(cuts))), np.zeros(len(cuts))
@@ -201,7 +217,7 @@ def rare_losses(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsi
         losses, log_masses = seen.losses[: at[-1]], seen.log_masses[: at[-1]]
         below = np.cumsum(np.exp(np.multiply.outer(tilts, losses) + log_masses), axis=1)
         bounds += count * np.log(np.maximum(np.pad(below, ((0, 0), (1, 0)))[:, at], 1e-300))
-        noise += 5e-15 * steps * math.exp(-log_delta) * count * _sums_above(np.exp(seen.log_masses))[at]
+        noise += 45.0 * unit * steps * math.exp(-log_delta) * count * _sums_above(np.exp(seen.log_masses))[at]
     fine = np.flatnonzero((bounds.min(axis=0) < log_delta - 30.0) & (noise < 3e-5))
     if not len(fine):
         return None

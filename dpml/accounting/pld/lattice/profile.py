@@ -19,7 +19,7 @@ Errors, all added to the upper and subtracted from the lower end:
   below A, where epsilon is below A itself). Both are below their Chernoff bounds $e^{\log(M_s/M) - (s - \lambda) B}$
   (s > lambda), and likewise for A (s < lambda), taken from the same masses; or 0 where no sum lies there.
 - FFT. Each output of a transform of length N = 2^n is reached from each input through n butterflies, with a relative
-  error of at most 8u each (one complex product with a rounded twiddle factor, one sum; u = 2^-53). So it is wrong by
+  error of at most 8u each (one complex product with a rounded twiddle factor, one sum; u = `Window.unit`). So it is wrong by
   at most e = 8 n u times the sum of the absolute inputs (Higham, "Accuracy and stability of numerical algorithms",
   chapter 24), here 1. By the mean value theorem a product of powers then is wrong by at most
   $d_k = \prod (|z_i| + e)^{T_i} \sum_i T_i e / (|z_i| + e)$ at frequency k; e includes the rounding of the masses and
@@ -41,22 +41,23 @@ Errors, all added to the upper and subtracted from the lower end:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
 
 from dpml.accounting.pld.lattice.discretise import SHIFT, Lattice
 from dpml.accounting.pld.pairs import RELATIVE, Array
 
-_UNIT = 2.0**-53
+UNIT = 2.0**-53
+FINEST = 2.0**-64 if np.finfo(np.longdouble).nmant == 63 else UNIT
+"""Unit of rounding of the longer floats that some processors have: some four times as slow, 2000 times as fine."""
 
 
 class Window(NamedTuple):
     """Lattice h; the window begins at about `low` and has `size` (a power of two) points; tilt `lam`.
 
     `below` < lam < `above` are tilts that give good Chernoff bounds of the two tails, and `steep` one for sums of
-    losses up to `common` alone.
+    losses up to `common` alone. `unit`, of rounding, is `UNIT` or `FINEST`.
     """
 
     h: float
@@ -67,6 +68,7 @@ class Window(NamedTuple):
     above: float
     common: float = -math.inf
     steep: float = 0.0
+    unit: float = UNIT
 
 
 class Profile(NamedTuple):
@@ -142,10 +144,11 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window) -> Profile:
     from scipy import fft  # the import costs as much as twenty modules of dpml
 
     size, h, lam, split = window.size, window.h, window.lam, window.common > -math.inf
-    unit = 8.0 * _UNIT * math.log2(size)
-    logs, modulus, rate = np.zeros(size // 2 + 1, dtype=complex), np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
+    real: Any = np.float64 if window.unit == UNIT else np.longdouble
+    unit = 8.0 * window.unit * math.log2(size)
+    logs, modulus, rate = np.zeros(size // 2 + 1, dtype=real) + 0j, np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
     matter = np.ones(size // 2 + 1, dtype=np.bool_)
-    of_common = gain = np.zeros(size // 2 + 1 if split else 1, dtype=complex)  # logs of c^T, and of what is gained by r
+    of_common = gain = np.zeros_like(logs if split else logs[:1])  # logs of c^T, and of what is gained by r
     share = rate_common = np.zeros(len(gain))  # log A/B
     tilts = (lam, window.below, window.above, lam + (window.above - lam) / 8.0, lam + (window.below - lam) / 8.0)
     totals = dict.fromkeys(tilts, 0.0)
@@ -154,7 +157,7 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window) -> Profile:
     log_common = 0.0 if split else -math.inf
     for lattice, count in parts:
         places = lattice.start + np.arange(len(lattice.masses))
-        losses: Array = np.asarray(places * h + lattice.offset, dtype=np.float64)
+        losses = places.astype(real) * h + lattice.offset
         own = {s: _log_total(lattice.masses, losses, s) for s in totals}
         tilted = _tilt(lattice.masses, lam * losses - own[lam])
         for s in totals:
@@ -164,19 +167,19 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window) -> Profile:
         moved += count * (lattice.start + main)
         folded, rows = _folded(tilted[first:], first - main, size)
         # rounding of a tilted mass: of the exponent, and a few operations
-        fixed = (8.0 + rows + abs(own[lam])) * _UNIT
+        fixed = (8.0 + rows + abs(own[lam])) * window.unit
         z, total = fft.rfft(folded), float(folded.sum())
-        wrong = total * (unit + fixed + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) * _UNIT)
+        wrong = total * (unit + fixed + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) * window.unit)
         size_z = np.abs(z) + wrong
         if split:
             folded, rows = _folded(tilted[:first], -main, size)
-            most, folded[0] = float(folded[0]), 0.0  # whose transform is a constant
-            fixed += (24.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(window.common))) * _UNIT
+            most, folded[0] = folded[0], 0.0  # whose transform is a constant
+            fixed += (24.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(window.common))) * window.unit
             total = float(folded.sum())
             c, wrong_c = most + fft.rfft(folded), total * unit + (total + most) * fixed
             c[c == 0.0] = 1e-300  # so that it has a logarithm
             size_c = np.abs(c) + wrong_c
-            of_common, gain = of_common + count * np.log(c), gain + count * special.log1p(z / c)
+            of_common, gain = of_common + count * np.log(c), gain + count * _log1p(z / c)
             share, rate_common = share + count * np.log1p(size_z / size_c), rate_common + count * wrong_c / size_c
             alone = _log_total(lattice.masses[:first], losses[:first], window.steep) if most > 0.0 else -math.inf
             log_common += count * alone
@@ -188,23 +191,23 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window) -> Profile:
         logs[matter] += count * np.log(z[matter])
         beyond += count * math.log1p(-lattice.beyond)
         shift += count * lattice.offset
-    values = np.zeros(size // 2 + 1, dtype=complex)
+    values = np.zeros_like(logs)
     values[matter] = np.exp(logs[matter])
     weights = np.exp(modulus[matter])
     error_of = weights * rate[matter]
     if split:
         close = matter & (np.abs(gain) < 1.0)
         values[matter] -= np.exp(of_common[matter])
-        values[close] = np.exp(of_common[close]) * special.expm1(gain[close])
+        values[close] = np.exp(of_common[close]) * _expm1(gain[close])
         weights *= -np.expm1(-share[matter])
         error_of += weights * rate_common[matter]
-    error_of += weights * (unit + 8.0 * _UNIT)
+    error_of += weights * (unit + 8.0 * window.unit)
     # sums of products, not @: threads of BLAS cost more than they give here
     error = math.sqrt(2.0 / size * float((error_of * error_of).sum())) * 1.001 + math.exp(-60.0)
     steps = float(sum(count for _, count in parts))
     spare = 1e-6 + 1e-11 * steps  # rounding of the logarithms
     start = math.floor((window.low - shift) / h)
-    law = np.roll(fft.irfft(values, size), -((start - moved) % size))
+    law = np.roll(fft.irfft(values, size), -((start - moved) % size)).astype(np.float64)
     edge_low, edge_high = start * h + shift, (start + size) * h + shift
     low = high = 1.0
     for s, log_total in totals.items():
@@ -225,7 +228,7 @@ def _tilt(masses: Array, exponents: Array) -> Array:
     if max(exponents[0], exponents[-1]) < 600.0:
         return masses * np.exp(exponents)
     with np.errstate(divide="ignore"):
-        return np.exp(exponents + np.log(masses))
+        return np.exp(exponents + np.log(masses.astype(exponents.dtype)))
 
 
 def _log_total(masses: Array, losses: Array, s: float) -> float:
@@ -242,6 +245,15 @@ def _folded(masses: Array, start: int, size: int) -> tuple[Array, int]:
     """Masses at start, start + 1, ... added up modulo the size, and how many fell on one place at most."""
     offset = start % size
     rows = -(-(offset + len(masses)) // size)
-    padded = np.zeros(rows * size)
+    padded = np.zeros(rows * size, dtype=masses.dtype)
     padded[offset : offset + len(masses)] = masses
     return padded.reshape(rows, size).sum(axis=0), rows
+
+
+def _log1p(z: Any) -> Any:
+    """That of SciPy, which knows no complex numbers of more than 64 bits a part."""
+    return 2.0 * np.arctanh(z / (2.0 + z))
+
+
+def _expm1(z: Any) -> Any:
+    return 2.0 * np.sinh(z / 2.0) * np.exp(z / 2.0)
