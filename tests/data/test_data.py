@@ -209,18 +209,6 @@ def test_a_shipped_set_is_whole_and_carries_its_checksum(monkeypatch, tmp_path, 
         assert file.sha256[0] in refusal(load)
 
 
-@pytest.mark.parametrize(
-    ("load", "labels", "rate"), [(data.fashion_mnist_subset, (1, 9), 0.97), (data.digits, range(10), 0.8)]
-)
-def test_images_show_what_their_labels_name(load, labels, rate):
-    """The nearest mean image tells the digits apart; and trousers (1) from ankle boots (9), which differ much."""
-    images = load()
-    means = np.stack([images.train_images[images.train_labels == label].mean(axis=0) for label in labels])
-    rows = np.isin(images.test_labels, labels)
-    distances = ((images.test_images[rows, None].astype(float) - means) ** 2).sum(axis=(2, 3))
-    assert (np.array(labels)[distances.argmin(axis=1)] == images.test_labels[rows]).mean() > rate
-
-
 def test_what_some_classes_look_like():
     assert data.FASHION_CLASSES[1] == "Trouser" and data.FASHION_CLASSES[9] == "Ankle boot"
     images = data.digits()

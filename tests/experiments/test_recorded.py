@@ -14,7 +14,6 @@ from experiments import (
     byzantine_figures,
     dpsgd_fashion,
     dpsgd_gpu,
-    gpu,
     pate_fashion,
     ptr_figures,
     ptr_tables,
@@ -106,14 +105,6 @@ def test_the_record_of_pate_has_the_rows_of_the_code(name):
     cells.append(("plurality, not private", None))
     assert found == [(k, seed, *cell) for k in preset.teachers for seed in preset.seeds for cell in cells]
     assert len(part["ceiling"]) == len(preset.seeds)
-
-
-def test_the_preset_of_the_card_covers_what_it_promises():
-    preset = gpu.PRESETS["gpu"]
-    assert (preset.batches[0], preset.batches[-1]) == (256, 8192)
-    assert set(preset.networks) == {"mlp", "cnn", "resnet"}
-    keys = [json.dumps(key) for key, _ in gpu.jobs(preset)]
-    assert len(set(keys)) == len(keys)
 
 
 # ---- the epsilons ----

@@ -269,30 +269,8 @@ def test_gpu_has_a_row_for_every_job(made):
             assert row["milliseconds"] > 0.0
 
 
-def complete(content):
-    """Every row has its place in a table."""
-    found = {title: (head, lines) for title, _, head, lines in gpu_tables.tables(content)}
-    rows = {part: gpu_tables.of(content, part) for part in ("agreement", "clipping", "step", "run", "stacked")}
-    assert sum(map(len, rows.values())) == len(content["rows"])
-    steps = {(gpu_tables.NAMES[row["model"]], str(row["batch"])) for row in rows["step"]}
-    assert sorted(tuple(line[:2]) for line in found["Time of a step"][1]) == sorted(steps)
-    assert {row["who"] for row in rows["step"]} <= set(found["Time of a step"][0])
-    head, lines = found["A whole step in a run"]
-    times = [line[head.index(name)] for line in lines for name in gpu.MECHANISMS]
-    assert sorted(filter(None, times)) == sorted(gpu_tables.shown(row["milliseconds"]) for row in rows["run"])
-    for title, part in (
-        ("Agreement with the CPU", "agreement"),
-        ("Clipping", "clipping"),
-        ("Stacked models", "stacked"),
-    ):
-        assert (title in found) == bool(rows[part])
-        assert title not in found or len(found[title][1]) == len(rows[part])
-
-
-def test_the_tables_of_the_card_are_complete(made, capsys):
-    content, into = made("gpu")
-    complete(content)
-    complete(json.loads(gpu_tables.RESULTS.read_text(encoding="utf-8")))
+def test_the_tables_of_the_card_are_printed(made, capsys):
+    _, into = made("gpu")
     assert gpu_tables.main([str(into)]) == 0
     assert "\nStacked models. " in capsys.readouterr().out
 
