@@ -16,8 +16,9 @@ first. It gives the same delta from both sides, to a relative 1e-7 and in a few 
 are small enough; that is not the case where a record is drawn once or never, by and large, where the lattice answers:
 there the law of sums with a rare loss in them is formed by itself, so that not even a delta of 1e-12 is rounded away.
 
-What is assumed: u = 2^-53 arithmetic, and u = 2^-64 where `lattice` finds and needs it; logarithms, exponentials and normal distribution functions of NumPy and SciPy as
-accurate as the tests find them (1e-12 relative for the masses, where at most 4e-13 is measured).
+What is assumed: u = 2^-53 arithmetic, and u = 2^-64 where `lattice` finds and needs it; logarithms, exponentials and
+normal distribution functions of NumPy and SciPy as accurate as the tests find them (1e-12 relative for the masses,
+where at most 4e-13 is measured).
 
 The functions here are about DP-SGD. One step adds N(0, sigma^2) to a sum of sensitivity 1 over a Poisson sample. For
 add/remove neighbours its worst pair is

@@ -19,9 +19,9 @@ Errors, all added to the upper and subtracted from the lower end:
   below A, where epsilon is below A itself). Both are below their Chernoff bounds $e^{\log(M_s/M) - (s - \lambda) B}$
   (s > lambda), and likewise for A (s < lambda), taken from the same masses; or 0 where no sum lies there.
 - FFT. Each output of a transform of length N = 2^n is reached from each input through n butterflies, with a relative
-  error of at most 8u each (one complex product with a rounded twiddle factor, one sum; u = `Window.unit`). So it is wrong by
-  at most e = 8 n u times the sum of the absolute inputs (Higham, "Accuracy and stability of numerical algorithms",
-  chapter 24), here 1. By the mean value theorem a product of powers then is wrong by at most
+  error of at most 8u each (one complex product with a rounded twiddle factor, one sum; u = `Window.unit`). So it is
+  wrong by at most e = 8 n u times the sum of the absolute inputs (Higham, "Accuracy and stability of numerical
+  algorithms", chapter 24), here 1. By the mean value theorem a product of powers then is wrong by at most
   $d_k = \prod (|z_i| + e)^{T_i} \sum_i T_i e / (|z_i| + e)$ at frequency k; e includes the rounding of the masses and
   of the powers. By Parseval the law is wrong by $(\sum_k d_k^2 / N)^{1/2}$ in the Euclidean norm, and a sum of g over
   it by this times the norm of g (Cauchy and Schwarz).
