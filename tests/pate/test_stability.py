@@ -96,10 +96,9 @@ def test_extreme_arguments_stay_probabilities():
     assert m_stab.fail_probability(800.0, epsilon=1.0, delta=1e-5) == pytest.approx(math.exp(-800) / 2e-5, rel=1e-9)
 
 
-def law(counts, *, epsilon, delta, distance=None):
+def law(counts, *, epsilon, delta):
     """Output -> probability, written anew: the distance by search, the release by the Laplace distribution function."""
-    d = walk(counts) if distance is None else distance(counts)
-    x = epsilon * (d - math.log(1 / delta) / epsilon)
+    x = epsilon * (walk(counts) - math.log(1 / delta) / epsilon)
     p = 1 - 0.5 * math.exp(-x) if x > 0 else 0.5 * math.exp(x)
     return {counts.index(max(counts)): p, m_stab.FAIL: 1 - p}
 
