@@ -36,15 +36,13 @@ Nothing here protects training data: the neighbours are inputs.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments, mechanisms
 from dpml.audit.samples import lower_limit, upper_limit
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "Leader",

@@ -35,19 +35,16 @@ is guessed on separate draws before (`certify`), so one side of one label is all
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, ndtri_exp
 
 from dpml import arguments, numerics
 from dpml.audit.samples import upper_limit
 from dpml.certified import pixeldp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "ABSTAIN",

@@ -18,10 +18,11 @@ Teachers are trained together, and so are students: `dpml.training.stacked`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from dpml import arguments
@@ -32,9 +33,6 @@ from dpml.training.sampling import FixedSize, Poisson, cpu_generator
 from dpml.training.stacked import OptimizerOf
 from dpml.training.stacked_networks import Stack
 from dpml.training.worker import generators
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Teachers", "accuracy", "disjoint_shards", "train_students", "train_teachers", "vote_counts"]
 

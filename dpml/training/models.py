@@ -16,17 +16,15 @@ examples (GroupNorm in place of BatchNorm), so that the gradient of one example 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import nn
 
 from dpml import arguments
 from dpml.training import _checks
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = ["MEAN", "STANDARD_DEVIATION", "accuracy", "mlp", "small_resnet", "to_labels", "to_tensors", "tutorial_cnn"]
 

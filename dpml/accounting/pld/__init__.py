@@ -50,9 +50,10 @@ mixture of Gaussian, Laplace and randomized-response mechanisms, sampled or not.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments, mechanisms
 from dpml.accounting.guarantee import Bounds, Guarantee
@@ -70,9 +71,6 @@ from dpml.accounting.pld.limits import (
     losses_of,
 )
 from dpml.accounting.subsampled_gaussian import after_each, chance_drawn, known_epsilon
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["DeltaBounds", "delta_bounds", "epsilon", "epsilon_bounds", "epsilon_curve", "noise_multiplier"]
 

@@ -22,10 +22,11 @@ largest certificate from the same noise is that of `dpml.certified.smoothing`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,12 +34,8 @@ from dpml import arguments
 from dpml.certified import pixeldp
 from dpml.certified.stobatch.training import in_range
 from dpml.training import train as train_model
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpml.training.trace import Run
-    from dpml.training.worker import Augment
+from dpml.training.trace import Run
+from dpml.training.worker import Augment
 
 __all__ = ["Certified", "certify", "noisy", "train_on_noisy"]
 

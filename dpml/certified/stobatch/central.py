@@ -25,10 +25,11 @@ are not looked at again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -37,12 +38,8 @@ from dpml.certified import attacks
 from dpml.certified.stobatch.training import FAR, in_range
 from dpml.training import models
 from dpml.training import train as train_model
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpml.training.trace import Run
-    from dpml.training.worker import Augment
+from dpml.training.trace import Run
+from dpml.training.worker import Augment
 
 __all__ = ["adversarial_views", "network", "predictor", "train", "view_losses"]
 

@@ -20,22 +20,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from dpml import arguments
 from dpml.certified.stobatch import training
+from dpml.certified.stobatch.local import Local
+from dpml.certified.stobatch.model import Network
+from dpml.certified.stobatch.noise import AsPrinted, NoNoise
 from dpml.training import messages
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dpml.certified.stobatch.local import Local
-    from dpml.certified.stobatch.model import Network
-    from dpml.certified.stobatch.noise import AsPrinted, NoNoise
 
 __all__ = ["distribute"]
 

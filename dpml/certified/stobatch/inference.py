@@ -41,10 +41,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from dpml import arguments
@@ -54,15 +55,12 @@ from dpml.certified.stobatch import budget
 from dpml.certified.stobatch.model import Network
 from dpml.certified.stobatch.training import in_range
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 __all__ = ["Inferred", "Norm", "Scales", "composed", "infer", "l_1", "l_inf"]
 
 AT_ONCE = 2**15
 """Noisy inputs in memory at once."""
 
-Norm = Callable[["NDArray[np.float64]"], tuple[float, float]]
+Norm = Callable[[NDArray[np.float64]], tuple[float, float]]
 """From theta_1 to how far a perturbation of norm 1 moves the input and the hidden layer, each in l1."""
 
 

@@ -23,17 +23,14 @@ As everywhere in this package, noise is drawn in floating point and from a gener
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpml import mechanisms
+from dpml.accounting.guarantee import Guarantee
 from dpml.certified.stobatch import budget
 from dpml.certified.stobatch.noise import Released, Sizes, no_shared_noise
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dpml.accounting.guarantee import Guarantee
 
 __all__ = ["Local"]
 

@@ -22,17 +22,14 @@ Neighbours: datasets of as many examples that differ in one of them (replace-one
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpml import mechanisms
+from dpml.accounting.guarantee import Guarantee
 from dpml.certified.stobatch import budget
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpml.accounting.guarantee import Guarantee
 
 __all__ = ["AsPrinted", "NoNoise", "Released", "Sizes", "no_shared_noise"]
 

@@ -22,7 +22,7 @@ may be shuffled at will.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,14 +30,12 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from dpml import arguments
+from dpml.accounting.guarantee import Guarantee
 from dpml.certified import attacks
 from dpml.certified.stobatch import model as networks
 from dpml.certified.stobatch import objective
 from dpml.certified.stobatch.local import Local
 from dpml.certified.stobatch.noise import AsPrinted, NoNoise, Released, Sizes
-
-if TYPE_CHECKING:
-    from dpml.accounting.guarantee import Guarantee
 
 __all__ = [
     "Batch",
