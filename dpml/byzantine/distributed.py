@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from dpml import arguments
 from dpml.byzantine.simulation import SimulatedRun, Simulation, wave
@@ -92,7 +93,7 @@ class Remote:
         """Let the rule refuse what it does not take."""
         self.asked = 0
         self.parameters = [p for p in self.setting.model.parameters() if p.requires_grad]
-        numbers = flat(self.parameters)
+        numbers = parameters_to_vector(self.parameters).detach()
         self.like = numbers.to(torch.promote_types(self.parameters[0].dtype, torch.float32))
         self.setting.ruled(wave(self.like.expand(self.setting.n, -1)))  # may refuse
 
@@ -105,7 +106,7 @@ class Remote:
         """
         try:
             self.asked += 1
-            numbers = flat(self.parameters)
+            numbers = parameters_to_vector(self.parameters).detach()
             found = self.server.ask(self.asked, numbers, like=self.like, seconds=self.seconds)
             if not found:
                 raise ConnectionError(f"no worker answered in step {self.asked}")
@@ -138,20 +139,10 @@ def work(setting: Simulation, index: int, line: messages.Line, *, seconds: float
     parameters = [p for p in setting.model.parameters() if p.requires_grad]
 
     def respond(step: int, numbers: Tensor) -> Tensor:
-        pieces = torch.split(numbers, [p.numel() for p in parameters])
-        for parameter, piece in zip(parameters, pieces, strict=True):
-            parameter.data.copy_(piece.view_as(parameter))
+        vector_to_parameters(numbers.to(parameters[0]), parameters)
         found = honest.step()
         if not bool(found.good):
             raise ArithmeticError(f"a loss or a gradient was not finite in step {step}")
         return found.gradient[0] if attack is None else attack(found.gradient.clone())
 
-    return messages.answer(line, respond, like=flat(parameters), seconds=seconds)
-
-
-def flat(parameters: list[torch.nn.Parameter]) -> Tensor:
-    """Return all numbers of the parameters, one after the other.
-
-    Source: definition.
-    """
-    return torch.cat([p.detach().reshape(-1) for p in parameters])
+    return messages.answer(line, respond, like=parameters_to_vector(parameters).detach(), seconds=seconds)

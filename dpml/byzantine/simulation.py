@@ -5,7 +5,7 @@ of `dpml.training` says, and adds it to its momentum,
 
 .. math::
 
-    m_i \leftarrow \mu\, m_i + (1 - \nu)\, \frac{1}{B}\Bigl(\sum_{j \in S_i} w_j\, g_j + N(0, s^2 I)\Bigr),
+    m_i \leftarrow \mu\, m_i + \frac{1}{B}\Bigl(\sum_{j \in S_i} w_j\, g_j + N(0, s^2 I)\Bigr),
 
 with $m_i = 0$ before the first step. It submits $m_i$. The Byzantine workers know all honest vectors, and each submits
 what the attack makes of them. The server aggregates the n vectors by a rule and hands the result to its optimizer:
@@ -15,17 +15,14 @@ what the attack makes of them. The server aggregates the n vectors by a rule and
     \theta \leftarrow \text{optimizer}\bigl(\theta,\ \text{rule}(m_1, \dots, m_{n-f}, a, \dots, a)\bigr), \qquad
     a = \text{attack}(m_1, \dots, m_{n-f}).
 
-The momentum $\mu$ is undamped at $\nu = 0$: after many steps the vectors are about $1/(1 - \mu)$ times as long as a
-gradient. With $\nu = \mu$ it is damped, an average of the gradients so far. Momentum, rule and optimizer see nothing of
-the data but noisy means: they are post-processing, and cost no privacy.
+The momentum is undamped: after many steps the vectors are about $1/(1 - \mu)$ times as long as a gradient. Momentum,
+rule and optimizer see nothing of the data but noisy means: they are post-processing, and cost no privacy.
 
-Privacy. Each worker alone has the guarantee of its mechanism after T steps. The server sees more. Where all honest
-workers draw from the *same* data, each step is n - f releases about the same record, with independent samples and
-independent noise, so that what the server sees is a composition of (n - f) T releases; where they hold disjoint
-shards, a record is behind one worker's releases only, and both guarantees are the same. (Where shards overlap, the
-releases of the most shards that share a record are counted, all at the rate of the smallest shard, which is the
-highest.) The run says both. Neighbours are those of the sampler. A Byzantine worker that holds the data needs no attack
-to publish them: what is guaranteed is about the honest ones.
+Privacy. Each worker alone has the guarantee of its mechanism after T steps. The server sees more. All honest workers
+draw from the *same* data, so that each step is n - f releases about the same record, with independent samples and
+independent noise, and what the server sees is a composition of (n - f) T releases. The run says both. Neighbours are
+those of the sampler. A Byzantine worker that holds the data needs no attack to publish them: what is guaranteed is
+about the honest ones.
 
 The loop is that of `dpml.training.train`: its checks, trace, progress bar, interruption and checkpoints.
 """
@@ -33,7 +30,6 @@ The loop is that of `dpml.training.train`: its checks, trace, progress bar, inte
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +42,7 @@ from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.training import loop
 from dpml.training.mechanism import Mechanism
-from dpml.training.sampling import FixedSize, Sampler
+from dpml.training.sampling import Sampler
 from dpml.training.trace import Trace
 from dpml.training.worker import Source, Step, Worker, all_finite, generators
 
@@ -94,8 +90,6 @@ def simulate(
     delta: float,
     generator: torch.Generator,
     momentum: float = 0.0,
-    damping: float = 0.0,
-    shards: Sequence[Tensor] | None = None,
     micro_batch: int | None = None,
     trace_every: int | None = None,
     test: tuple[Tensor, Tensor] | None = None,
@@ -117,9 +111,6 @@ def simulate(
         optimizer: the server's, of the aggregated vector.
         generator: source of all samples and noise; each worker has a seed of its own, drawn from it.
         momentum: of each worker, in [0, 1).
-        damping: the part of each new gradient that is left out, in [0, 1): 0 for the undamped momentum, equal to
-            `momentum` for the damped one.
-        shards: for each honest worker the numbers of the examples that it holds; None if each holds all.
 
     Raises:
         ValueError: for bad input, before any step: as `dpml.training.train`, n_byzantine at n/2 or more, a rule that
@@ -151,8 +142,6 @@ class Simulation:
         rule: Rule,
         attack: Attack | None,
         momentum: float = 0.0,
-        damping: float = 0.0,
-        shards: Sequence[Tensor] | None = None,
         **common: Any,
     ) -> None:
         self.model, self.data, self.rule, self.attack = model, (loss_fn, x, y), rule, attack
@@ -161,30 +150,18 @@ class Simulation:
         self.n_byzantine = arguments.integer("n_byzantine", n_byzantine, 0, (self.n - 1) // 2)
         self.n_honest = self.n - self.n_byzantine
         self.momentum = arguments.real("momentum", momentum, 0.0, 1.0, high_open=True)
-        self.damping = arguments.real("damping", damping, 0.0, 1.0, high_open=True)
         arguments.function("rule", rule)
         if self.n_byzantine > 0:
             arguments.function("attack", attack)
-        records = len(x) if isinstance(x, Tensor) and x.dim() else 0
-        self.shards = None if shards is None else _shards(shards, self.n_honest, records)
-        self.least, self.releases = records, self.n_honest
-        if self.shards is not None:
-            self.least, self.releases = min(map(len, self.shards)), int(torch.bincount(torch.cat(self.shards)).max())
-            sampling = common["sampling"]
-            if isinstance(sampling, FixedSize) and sampling.m > self.least:
-                raise ValueError(
-                    f"sampling must draw at most the {self.least} examples of the smallest part, got {sampling}"
-                )
 
     def workers(self, numbers: Sequence[int], then: Callable[[Tensor], Tensor]) -> Workers:
-        """Return these honest workers, each with its part of the data and its own generator, and what comes after."""
-        (loss_fn, x, y), common = self.data, self.common
-        own, found = generators(common["generator"], n=self.n), []
-        for i in numbers:
-            held = (x, y) if self.shards is None else (x[self.shards[i]], y[self.shards[i]])
-            mechanism, sampling = common["mechanism"], common["sampling"]
-            found.append(Worker(self.model, loss_fn, *held, mechanism, sampling, own[i], common["micro_batch"]))
-        return Workers(found, self.momentum, self.damping, then)
+        """Return these honest workers, each with its own generator, and what comes after."""
+        mechanism, sampling, source, at_once = (
+            self.common[name] for name in ("mechanism", "sampling", "generator", "micro_batch")
+        )
+        own = generators(source, n=self.n)
+        found = [Worker(self.model, *self.data, mechanism, sampling, own[i], at_once) for i in numbers]
+        return Workers(found, self.momentum, then)
 
     def here(self) -> Workers:
         """Return all honest workers, with the Byzantine ones and the server after them, in this process."""
@@ -213,18 +190,15 @@ class Simulation:
 
     def guarantees(self, counts: Sequence[int], *, releases: int) -> list[Guarantee]:
         """Return what holds after each of these numbers of steps, where a record is behind so many releases in each."""
-        given: dict[str, Any] = {"sampling": self.common["sampling"], "n": self.least, "delta": self.common["delta"]}
+        given = {name: self.common[name] for name in ("sampling", "delta")} | {"n": len(self.data[1])}
         found: list[Guarantee] = self.common["mechanism"].guarantees([count * releases for count in counts], **given)
         return found
 
     def run(self, source: Callable[[], Source]) -> SimulatedRun:
         """Train by the loop of the trainer with the vectors of this source."""
-        account = functools.partial(self.guarantees, releases=self.releases)
-        settings: dict[str, Any] = {"n": self.n, "n_byzantine": self.n_byzantine}
-        settings |= {"momentum": self.momentum, "damping": self.damping}
+        account = functools.partial(self.guarantees, releases=self.n_honest)
+        settings: dict[str, Any] = {"n": self.n, "n_byzantine": self.n_byzantine, "momentum": self.momentum}
         settings |= {"rule": _name(self.rule), "attack": _name(self.attack)}
-        ids = [part.tolist() for part in self.shards or ()]
-        settings["shards"] = hashlib.sha256(repr(ids).encode()).hexdigest()
         own: dict[str, Any] = {"make": source, "account": account, "settings": settings}
         loss_fn, x, y = self.data
         run = loop.Training(self.model, loss_fn, x, y, **own, **self.common).run()
@@ -241,7 +215,6 @@ class Workers:
 
     workers: list[Worker]
     momentum: float
-    damping: float
     then: Callable[[Tensor], Tensor]
 
     def __post_init__(self) -> None:
@@ -255,7 +228,7 @@ class Workers:
         """Every worker draws, releases and submits; return what is made of it, and what was seen of all batches."""
         found = [worker.step() for worker in self.workers]
         gradients = torch.stack([one.gradient for one in found])
-        vectors = gradients.mul_(1.0 - self.damping).add_(self.vectors, alpha=self.momentum)
+        vectors = gradients.add_(self.vectors, alpha=self.momentum)
         good = torch.stack([one.good for one in found]).all()
         whole = self.then(vectors) if bool(good) else torch.full_like(vectors[0], torch.nan)
         self.vectors = vectors
@@ -299,20 +272,6 @@ def one_vector(name: str, value: Any, *, like: Tensor) -> Tensor:
         came = f"{tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"{name} must return a tensor of shape {tuple(like.shape[1:])} of {like.dtype}, got {came}")
     return value
-
-
-def _shards(shards: Sequence[Tensor], n_honest: int, records: int) -> list[Tensor]:
-    if not isinstance(shards, list | tuple) or len(shards) != n_honest:
-        came = f"{len(shards)} of them" if isinstance(shards, list | tuple) else type(shards).__name__
-        raise ValueError(f"shards must be a list of {n_honest} tensors, one for each honest worker, got {came}")
-    for part in shards:
-        good = isinstance(part, Tensor) and part.dim() == 1 and part.dtype == torch.int64 and len(part) > 0
-        if not good or len(part.unique()) < len(part) or not 0 <= int(part.min()) <= int(part.max()) < records:
-            came = f"{tuple(part.shape)} of {part.dtype}" if isinstance(part, Tensor) else type(part).__name__
-            raise ValueError(
-                f"shards must hold int64 tensors of different numbers in [0, {records}), none empty, got {came}"
-            )
-    return [part.cpu() for part in shards]
 
 
 def _name(function: Any) -> str:

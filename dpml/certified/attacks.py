@@ -137,20 +137,19 @@ def mim(
     *,
     size: float,
     steps: int,
-    decay: float = 1.0,
     **more: Any,
 ) -> Tensor:
-    """Return x after `steps` steps of norm size / steps along a sum of gradients, older ones times `decay` each step.
+    """Return x after `steps` steps of norm size / steps along the sum of all gradients so far.
 
     Each gradient enters with l1 norm 1. As `fgsm` otherwise.
 
     Raises:
-        ValueError: as `fgsm`, or if steps is not an integer >= 1, or decay not in [0, inf).
+        ValueError: as `fgsm`, or if steps is not an integer >= 1.
 
-    Source: Y. Dong et al., "Boosting adversarial attacks with momentum", CVPR 2018, Algorithm 1.
+    Source: Y. Dong et al., "Boosting adversarial attacks with momentum", CVPR 2018, Algorithm 1 with decay factor 1.
     """
-    steps, decay = arguments.integer("steps", steps, 1), arguments.real("decay", decay, 0.0)
-    return _climb(model, loss_fn, x, y, size=size, step=1.0 / steps, steps=steps, decay=decay, **more)
+    steps = arguments.integer("steps", steps, 1)
+    return _climb(model, loss_fn, x, y, size=size, step=1.0 / steps, steps=steps, decay=1.0, **more)
 
 
 def pgd(

@@ -40,9 +40,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, ndtri_exp
+from scipy.special import ndtri
 
-from dpml import arguments, numerics
+from dpml import arguments
 from dpml.audit.samples import upper_limit
 from dpml.certified import pixeldp
 
@@ -150,34 +150,18 @@ def radius(count: ArrayLike, *, draws: int, alpha: float, sigma: float) -> NDArr
     return _radius(sigma, np.where(failing < 0.5, standard, 0.0), "sigma")
 
 
-def draws_needed(*, alpha: float, target: float = 0.0, sigma: float = 1.0) -> int:
-    r"""Return the least number of draws that can certify a radius above 0, or at least `target`.
+def draws_needed(*, alpha: float) -> int:
+    r"""Return the least number of draws that can certify a radius above 0.
 
-    If all n draws get the label, the limit is $\alpha^{1/n}$; n is the least for which it exceeds 1/2, or reaches
-    $\Phi(\mathrm{target}/\sigma)$.
+    If all n draws get the label, the limit is $\alpha^{1/n}$; n is the least for which it exceeds 1/2.
 
     Raises:
-        ValueError: if alpha is not in (0, 1), target not in [0, inf), sigma not in (0, inf), or more than 2^53 draws
-            are needed.
+        ValueError: if alpha is not in (0, 1).
 
     Source: Cohen, Rosenfeld and Kolter (ICML 2019), section 3.2.2; the limit is that of Clopper and Pearson.
     """
     alpha = arguments.real("alpha", alpha, 0.0, 1.0, low_open=True, high_open=True)
-    target = arguments.real("target", target, 0.0)
-    sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
-    least = math.floor(-math.log2(alpha)) + 1
-
-    def missing(draws: float) -> float:
-        """How much radius is missing with this many draws: 1 - alpha^(1/n) is the limit of the failures."""
-        return target + sigma * float(ndtri_exp(math.log(-math.expm1(math.log(alpha) / draws))))
-
-    if missing(2.0**53) > 0.0:
-        most = target - missing(2.0**53)
-        raise ValueError(f"target must need at most 2^53 draws, so be at most {most:.6g}, got {target!r}")
-    if missing(least) <= 0.0:
-        return least
-    draws = math.ceil(numerics.crossing(missing, low=float(least), high=2.0**53))
-    return draws - (missing(draws - 1.0) <= 0.0)
+    return math.floor(-math.log2(alpha)) + 1
 
 
 @np.errstate(under="ignore")

@@ -117,6 +117,11 @@ class AsPrinted:
     _: KW_ONLY
     epsilon_1: float
     epsilon_2: float
+    says = (
+        "Not private: one noise vector is shared by all examples, so that the noisy examples give away the "
+        "difference of any two exactly, and no epsilon holds at any delta below 1."
+    )
+    """One sentence on what holds."""
 
     def __post_init__(self) -> None:
         budget.all_positive(self)
@@ -157,14 +162,6 @@ class AsPrinted:
         """
         return None
 
-    @property
-    def says(self) -> str:
-        """One sentence on what holds."""
-        return (
-            "Not private: one noise vector is shared by all examples, so that the noisy examples give away the "
-            "difference of any two exactly, and no epsilon holds at any delta below 1."
-        )
-
 
 @dataclass(frozen=True)
 class NoNoise:
@@ -172,6 +169,9 @@ class NoNoise:
 
     Source: definition.
     """
+
+    says = "Not private: trained on the examples as they are."
+    """One sentence on what holds."""
 
     def release(
         self, x: NDArray[np.float64], y: NDArray[np.int64], *, sizes: Sizes, rng: np.random.Generator
@@ -188,8 +188,3 @@ class NoNoise:
         Source: definition.
         """
         return None
-
-    @property
-    def says(self) -> str:
-        """One sentence on what holds."""
-        return "Not private: trained on the examples as they are."
