@@ -57,9 +57,9 @@ from dpml.accounting.pld.contour.placement import Placement
 from dpml.accounting.pld.contour.transform import UNIT, Step, Tilted
 from dpml.accounting.pld.pairs import Array
 
-MOST_WORK = 8_000_000, 400_000_000
+MOST_WORK = 8_000_000, 100_000_000
 """Nodes of the line times nodes of the quadrature, without a blur and with one: about a hundredth of a second, and
-half a second."""
+a tenth."""
 
 _COUNTS = np.unique(np.ceil(np.geomspace(2.0, 20_000.0, 56)))
 _MORE = np.append(_COUNTS, np.geomspace(26_000.0, 200_000.0, 12))  # too many for many numbers of steps
