@@ -188,7 +188,7 @@ def test_a_profile_encloses_the_exact_one_whatever_the_window(lam, size, common,
     losses_ = (count * start + np.arange(len(total))) * h + count * 0.003
     mean = float((total * np.exp(lam * losses_) * losses_).sum() / (total * np.exp(lam * losses_)).sum())
     window = profile.Window(h, mean - size * h / 2, size, lam, lam - 30.0, lam + 30.0, common, 40.0, unit)
-    found = profile.tilted_profile([(lattice, count)], window)
+    found = profile.tilted_profile([(profile.transformed(lattice, window), count)], window)
     for epsilon in np.linspace(0.0, losses_[-1] + 0.1, 41):
         exact = float((total * np.maximum(0.0, -np.expm1(np.minimum(epsilon - losses_, 0.0)))).sum())
         assert found.lower(epsilon) <= exact * (1 + 1e-12) + 1e-300
@@ -209,7 +209,7 @@ def test_longer_floats_narrow_what_rounding_leaves(common):
     widths = []
     for unit in (profile.UNIT, profile.FINEST):
         window = profile.Window(h, -1.0, 1024, 2.0, -30.0, 60.0, common, 40.0, unit)
-        found = profile.tilted_profile([(lattice, count)], window)
+        found = profile.tilted_profile([(profile.transformed(lattice, window), count)], window)
         assert found.lower(epsilon) <= exact * (1.0 + 1e-11) and exact * (1.0 - 1e-11) <= found.upper(epsilon)
         widths.append(found.upper(epsilon) - found.lower(epsilon))
     assert widths[1] < 1e-2 * widths[0]
@@ -218,7 +218,9 @@ def test_longer_floats_narrow_what_rounding_leaves(common):
 def test_two_lattices_and_an_infinite_loss():
     first = discretise.Lattice(-2, 0.0, np.array([0.2, 0.3, 0.1, 0.3]), 0.1)
     second = discretise.Lattice(0, 0.05, np.array([0.5, 0.45]), 0.05)
-    found = profile.tilted_profile([(first, 2), (second, 1)], profile.Window(0.1, -1.0, 64, 2.0, -5.0, 40.0))
+    window = profile.Window(0.1, -1.0, 64, 2.0, -5.0, 40.0)
+    parts = [(profile.transformed(first, window), 2), (profile.transformed(second, window), 1)]
+    found = profile.tilted_profile(parts, window)
     total = np.convolve(convolved(first.masses, 2), second.masses)
     losses_ = (-4 + np.arange(len(total))) * 0.1 + 0.05
     for epsilon in (0.0, 0.13, 0.3):
@@ -369,7 +371,7 @@ def test_a_plan_never_decides_what_is_true():
     pair, steps, truth = pairs.poisson(pairs.gaussian(1.0), 0.01), 100, 0.718035661308094
     look = [(layout.coarse_law(pair), steps)]
     for lam, h, size in [(1.0, 0.01, 128), (30.0, 0.002, 256), (9.0, 0.02, 64), (0.2, 0.001, 1024)]:
-        plan = layout.plan_layout(look, math.log(1e-5), None, 1e-3, 1e-9, 0.0, layout.rare_losses)
+        plan = layout.plan_layout(look, math.log(1e-5), None, 1e-3, 1e-9, 0.0, layout.rare_losses, profile.UNIT)
         plan = plan._replace(window=profile.Window(h, -0.3, size, lam, lam - 1.0, lam + 1.0))
         upper = bracket.profile_of([(pair, steps)], plan, discretise.worse).upper(truth)
         lower = bracket.profile_of([(pair, steps)], plan, discretise.better).lower(truth)

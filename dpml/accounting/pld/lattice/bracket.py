@@ -11,12 +11,12 @@ reaches down to where the smallest needs it. The bounds stay rigorous, since `pr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dpml import numerics
 from dpml.accounting.pld.lattice import discretise
 from dpml.accounting.pld.lattice.layout import Layout, Rare, all_alike, coarse_law, plan_layout, rare_losses
-from dpml.accounting.pld.lattice.profile import FINEST, UNIT, Profile, tilted_profile
+from dpml.accounting.pld.lattice.profile import FINEST, UNIT, Profile, tilted_profile, transformed
 from dpml.accounting.pld.limits import SMALLEST_DELTA, TOLERANCE, scale
 from dpml.accounting.pld.pairs import Pair, exchanged
 
@@ -76,7 +76,7 @@ def profile_of(parts: Parts, layout: Layout, build: _Build) -> Profile:
     for (pair, count), ends in zip(parts, layout.ranges, strict=True):
         place = discretise.offset(pair, h)
         start, stop = discretise.index_range(pair, h, place, *ends)
-        lattices.append((build(pair, h, place, start, stop), count))
+        lattices.append((transformed(build(pair, h, place, start, stop), layout.window), count))
     return tilted_profile(lattices, layout.window)
 
 
@@ -219,27 +219,34 @@ def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: 
     while counts:
         group = [count for count in counts if count <= counts[0] * SPREAD]
         counts = counts[len(group) :]
-        first = _on_one_lattice(removed, group, delta, tolerance)
-        second = _on_one_lattice(exchanged(removed), group, delta, tolerance)
-        ends.update({count: max(first[count], second[count]) for count in group})
+        ends |= _on_one_lattice(removed, group, delta, tolerance)
+        added, most = exchanged(removed), ends[group[-1]]
+        layout = layout_for([(added, group[-1])], None, most, 1e-3)
+        unsure = [count for count, found in _profiles(added, group, layout) if found.upper(ends[count]) > delta]
+        more = _on_one_lattice(added, unsure[::-1], delta, tolerance) if unsure else {}
+        ends |= {count: max(ends[count], end) for count, end in more.items()}
     return ends
 
 
+def _profiles(pair: Pair, counts: list[int], layout: Layout) -> Iterator[tuple[int, Profile]]:
+    """Number of steps and profile, the largest number first, after one transform of the pair on its lattice."""
+    h = layout.window.h
+    place = discretise.offset(pair, h)
+    lattice = discretise.worse(pair, h, place, *discretise.index_range(pair, h, place, *layout.ranges[0]))
+    seen = transformed(lattice, layout.window)
+    for count in reversed(counts):
+        yield count, tilted_profile([(seen, count)], layout.window)
+
+
 def _on_one_lattice(pair: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
-    layout = layout_for([(pair, counts[-1])], delta, None, tolerance)
-    if math.isinf(layout.window.common):  # no rare losses: one tilt for all the numbers of steps
-        layout = layout_for([(pair, counts[-1])], delta, 0.0, tolerance)
+    layout, guess, _ = _first([(pair, counts[-1])], delta, tolerance)
     if len(counts) > 1:
         least = layout_for([(pair, counts[0])], delta, 0.0, tolerance)
         window = layout.window
         missing = max(0.0, window.low - least.window.low) / (window.size * window.h)
         size = window.size * 2 ** math.ceil(math.log2(1.0 + missing))
         layout = layout._replace(window=window._replace(low=min(window.low, least.window.low), size=size))
-    h = layout.window.h
-    place = discretise.offset(pair, h)
-    lattice = discretise.worse(pair, h, place, *discretise.index_range(pair, h, place, *layout.ranges[0]))
-    ends, guess = {}, layout.guess
-    for count in reversed(counts):
-        found = tilted_profile([(lattice, count)], layout.window)
+    ends = {}
+    for count, found in _profiles(pair, counts, layout):
         guess = ends[count] = certified(found, delta, guess, tolerance)
     return ends

@@ -41,6 +41,7 @@ Errors, all added to the upper and subtracted from the lower end:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,73 +139,93 @@ def _scaled(value: float, log_factor: float) -> float:
     return math.exp(min(700.0, math.log(value) + log_factor)) if value > 0.0 else 0.0
 
 
+class Transform(NamedTuple):
+    """The tilted masses of one lattice after the FFT, as logarithms: a step counts by a factor."""
+
+    lattice: Lattice
+    totals: dict[float, float]  # tilt -> log of the total mass under it
+    main: int  # the index of the largest mass, from which indices are counted
+    logs: Any
+    sizes: Array  # logs of moduli, enlarged by what rounding may add
+    rate: Array  # of the error to that modulus
+    common: Any  # logs of the common losses' transforms
+    gain: Any  # what the rare losses add to these
+    share: Array  # the same of the enlarged moduli
+    rate_common: Array
+    alone: float  # log of the common mass under the steep tilt
+
+
 @np.errstate(under="ignore", over="ignore")  # an infinite error says nothing, as it should
-def tilted_profile(parts: list[tuple[Lattice, int]], window: Window) -> Profile:
-    """The profile of the sum."""
+def transformed(lattice: Lattice, window: Window) -> Transform:
+    """The transform of the masses, tilted and, where the window says so, split."""
     from scipy import fft  # the import costs as much as twenty modules of dpml
 
-    size, h, lam, split = window.size, window.h, window.lam, window.common > -math.inf
+    size, lam, split = window.size, window.lam, window.common > -math.inf
     real: Any = np.float64 if window.unit == UNIT else np.longdouble
     unit = 8.0 * window.unit * math.log2(size)
-    logs, modulus, rate = np.zeros(size // 2 + 1, dtype=real) + 0j, np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
-    matter = np.ones(size // 2 + 1, dtype=np.bool_)
-    of_common = gain = np.zeros_like(logs if split else logs[:1])  # logs of c^T, and of what is gained by r
-    share = rate_common = np.zeros(len(gain))  # log A/B
     tilts = (lam, window.below, window.above, lam + (window.above - lam) / 8.0, lam + (window.below - lam) / 8.0)
-    totals = dict.fromkeys(tilts, 0.0)
-    beyond = shift = 0.0
-    moved = 0
-    log_common = 0.0 if split else -math.inf
-    for lattice, count in parts:
-        places = lattice.start + np.arange(len(lattice.masses))
-        losses = places.astype(real) * h + lattice.offset
-        own = {s: _log_total(lattice.masses, losses, s) for s in totals}
-        tilted = _tilt(lattice.masses, lam * losses - own[lam])
-        for s in totals:
-            totals[s] += count * own[s]
-        first = int(np.searchsorted(losses, window.common, side="right"))
-        main = int(tilted[:first].argmax()) if first else 0  # where nearly all may be: from there indices are counted
-        moved += count * (lattice.start + main)
-        folded, rows = _folded(tilted[first:], first - main, size)
-        # rounding of a tilted mass: of the exponent, and a few operations
-        fixed = (8.0 + rows + abs(own[lam])) * window.unit
-        z, total = fft.rfft(folded), float(folded.sum())
-        wrong = total * (unit + fixed + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) * window.unit)
-        size_z = np.abs(z) + wrong
-        if split:
-            folded, rows = _folded(tilted[:first], -main, size)
-            most, folded[0] = folded[0], 0.0  # whose transform is a constant
-            fixed += (24.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(window.common))) * window.unit
-            total = float(folded.sum())
-            c, wrong_c = most + fft.rfft(folded), total * unit + (total + most) * fixed
-            c[c == 0.0] = 1e-300  # so that it has a logarithm
-            size_c = np.abs(c) + wrong_c
-            of_common, gain = of_common + count * np.log(c), gain + count * _log1p(z / c)
-            share, rate_common = share + count * np.log1p(size_z / size_c), rate_common + count * wrong_c / size_c
-            alone = _log_total(lattice.masses[:first], losses[:first], window.steep) if most > 0.0 else -math.inf
-            log_common += count * alone
-            z, size_z = z + c, size_z + size_c
-        z[z == 0.0] = 1e-300
-        modulus += count * np.log(size_z)
-        rate += count * wrong / size_z
-        matter &= modulus > -60.0
-        logs[matter] += count * np.log(z[matter])
-        beyond += count * math.log1p(-lattice.beyond)
-        shift += count * lattice.offset
-    values = np.zeros_like(logs)
-    values[matter] = np.exp(logs[matter])
-    weights = np.exp(modulus[matter])
-    error_of = weights * rate[matter]
+    losses = (lattice.start + np.arange(len(lattice.masses))).astype(real) * window.h + lattice.offset
+    totals = {s: _log_total(lattice.masses, losses, s) for s in tilts}
+    tilted = _tilt(lattice.masses, lam * losses - totals[lam])
+    first = int(np.searchsorted(losses, window.common, side="right"))
+    main = int(tilted[:first].argmax()) if first else 0
+    folded, rows = _folded(tilted[first:], first - main, size)
+    # rounding of a tilted mass: of the exponent, and a few operations
+    fixed = (8.0 + rows + abs(totals[lam])) * window.unit
+    z, total = fft.rfft(folded), float(folded.sum())
+    wrong = total * (unit + fixed + 2.0 * abs(lam) * max(abs(losses[0]), abs(losses[-1])) * window.unit)
+    size_z = np.abs(z) + wrong
+    none, alone = np.zeros(1), -math.inf
+    logs_c = gain = share = rate_common = none
     if split:
+        folded, rows = _folded(tilted[:first], -main, size)
+        most, folded[0] = folded[0], 0.0  # whose transform is a constant
+        fixed += (24.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(window.common))) * window.unit
+        total = float(folded.sum())
+        c, wrong_c = most + fft.rfft(folded), total * unit + (total + most) * fixed
+        c[c == 0.0] = 1e-300  # so that it has a logarithm
+        size_c = np.abs(c) + wrong_c
+        logs_c, gain = np.log(c), _log1p(z / c)
+        share, rate_common = np.log1p(size_z / size_c), wrong_c / size_c
+        if most > 0.0:
+            alone = _log_total(lattice.masses[:first], losses[:first], window.steep)
+        z, size_z = z + c, size_z + size_c
+    z[z == 0.0] = 1e-300
+    return Transform(
+        lattice, totals, main, np.log(z), np.log(size_z), wrong / size_z, logs_c, gain, share, rate_common, alone
+    )
+
+
+@np.errstate(under="ignore", over="ignore")
+def tilted_profile(parts: list[tuple[Transform, int]], window: Window) -> Profile:
+    """The profile of the sum."""
+    from scipy import fft
+
+    size, h, lam, split = window.size, window.h, window.lam, window.common > -math.inf
+
+    def added(terms: Callable[[Transform], Any]) -> Any:
+        return sum(count * terms(seen) for seen, count in parts)
+
+    steps = float(sum(count for _, count in parts))
+    totals = {s: added(lambda seen: seen.totals[s]) for s in parts[0][0].totals}  # noqa: B023
+    shift, moved = added(lambda seen: seen.lattice.offset), added(lambda seen: seen.lattice.start + seen.main)
+    log_common = added(lambda seen: seen.alone) if split else -math.inf
+    modulus = added(lambda seen: seen.sizes)
+    matter = modulus > -60.0
+    values = np.zeros_like(parts[0][0].logs)
+    values[matter] = np.exp(added(lambda seen: seen.logs[matter]))
+    weights = np.exp(modulus[matter])
+    error_of = weights * added(lambda seen: seen.rate[matter])
+    if split:
+        of_common, gain = added(lambda seen: seen.common), added(lambda seen: seen.gain)
         close = matter & (np.abs(gain) < 1.0)
         values[matter] -= np.exp(of_common[matter])
         values[close] = np.exp(of_common[close]) * _expm1(gain[close])
-        weights *= -np.expm1(-share[matter])
-        error_of += weights * rate_common[matter]
-    error_of += weights * (unit + 8.0 * window.unit)
+        weights *= -np.expm1(-added(lambda seen: seen.share[matter]))
+        error_of += weights * added(lambda seen: seen.rate_common[matter])
+    error_of += weights * (8.0 * window.unit * math.log2(size) + 8.0 * window.unit)
     # sums of products, not @: threads of BLAS cost more than they give here
     error = math.sqrt(2.0 / size * float((error_of * error_of).sum())) * 1.001 + math.exp(-60.0)
-    steps = float(sum(count for _, count in parts))
     spare = 1e-6 + 1e-11 * steps  # rounding of the logarithms
     start = math.floor((window.low - shift) / h)
     law = np.roll(fft.irfft(values, size), -((start - moved) % size)).astype(np.float64)
@@ -215,13 +236,12 @@ def tilted_profile(parts: list[tuple[Lattice, int]], window: Window) -> Profile:
             low = min(low, math.exp(min(0.0, log_total - totals[lam] + (lam - s) * edge_low + spare)))
         elif s > lam:
             high = min(high, math.exp(min(0.0, log_total - totals[lam] - (s - lam) * edge_high + spare)))
-    if sum(count * lattice.start for lattice, count in parts) >= start:
+    if added(lambda seen: seen.lattice.start) >= start:
         low = 0.0  # no sum lies below
-    if sum(count * (lattice.start + len(lattice.masses) - 1) for lattice, count in parts) < start + size:
+    if added(lambda seen: seen.lattice.start + len(seen.lattice.masses) - 1) < start + size:
         high = 0.0
-    return Profile(
-        window, law, start, shift, error, low, high, totals[lam], log_common + spare, steps, -math.expm1(beyond)
-    )
+    beyond = -math.expm1(added(lambda seen: math.log1p(-seen.lattice.beyond)))
+    return Profile(window, law, start, shift, error, low, high, totals[lam], log_common + spare, steps, beyond)
 
 
 def _tilt(masses: Array, exponents: Array) -> Array:
