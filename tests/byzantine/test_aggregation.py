@@ -118,17 +118,6 @@ def test_the_least_diameter_equals_brute_force():
             assert _diameter.least_diameter(squares, f) == least_diameter(squares, f)
 
 
-def test_the_least_diameter_is_often_shared():
-    """The diameter is the distance of one pair; so several sets may have it, and the order of the rows decides.
-
-    In reverse order another set came out in 0.47 of the draws that were tried. A false alarm, 90 of 300 or fewer, has
-    probability below 1e-6 if the chance is 0.44 or more.
-    """
-    draws = np.random.default_rng(0).normal(size=(300, 15, 20))
-    kept = [[aggregation.mda_subset(rows, n_byzantine=3) for rows in (draw, draw[::-1])] for draw in draws]
-    assert sum(set(one) != set(14 - other) for one, other in kept) > 90
-
-
 def test_mda_on_a_large_set_is_no_worse_than_any_planted_one():
     """30 rows of which 16 lie close: brute force would look at 145 million sets."""
     rng = np.random.default_rng(3)
@@ -165,12 +154,8 @@ def test_the_geometric_median_is_where_the_unit_vectors_cancel(seed):
     assert np.linalg.norm((away[~there] / lengths[~there, None]).sum(0)) <= there.sum() + 1e-10
 
 
-def test_the_geometric_median_of_known_figures():
-    """A square: its centre. A triangle with an angle of 120 degrees or more: that corner. A line: a middle row."""
-    square = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]])
-    assert aggregation.geometric_median(square, n_byzantine=1) == pytest.approx([1.0, 1.0], abs=1e-13)
-    corner = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.2]])
-    assert list(aggregation.geometric_median(corner, n_byzantine=1)) == [0.0, 0.0]
+def test_a_geometric_median_that_is_a_row_is_that_row():
+    """On a line all between two rows are minima: the first of these."""
     line = np.array([[5.0], [1.0], [3.0], [2.0]])
     assert list(aggregation.geometric_median(line, n_byzantine=1)) == [3.0]
     assert list(aggregation.geometric_median(np.ones((4, 2)), n_byzantine=1)) == [1.0, 1.0]
@@ -273,15 +258,10 @@ def test_types_and_what_is_left_alone(rule, dtype, digits):
     assert rule(before.t().contiguous().t(), n_byzantine=2).double().numpy() == pytest.approx(expected, abs=digits)
     out.add_(100.0)
     assert torch.equal(rows.detach(), before)
-
-
-@every_rule
-def test_numpy_rows_are_left_alone(rule):
-    for rows in (some_rows(n=11), some_rows(n=11).astype(np.float32)):
-        before = rows.copy()
-        out = rule(rows, n_byzantine=2)
-        out += 1.0
-        assert out.dtype == np.float64 and (rows == before).all()
+    rows = before.double().numpy()
+    out = rule(rows, n_byzantine=2)
+    out += 100.0
+    assert out.dtype == np.float64 and (rows == before.double().numpy()).all()
 
 
 @every_rule
@@ -298,10 +278,8 @@ def test_the_condition_of_each_rule(rule):
 
 
 def test_what_is_no_matrix_of_numbers_is_refused():
-    """By all rules alike; what is no array at all is in `test_bad_input`."""
-    arrays = [np.zeros((0, 3)), np.zeros((3, 3, 3)), np.ones(3), np.ones((5, 2), dtype=bool)]
-    arrays += [np.ma.masked_array(np.ones((5, 2)), mask=np.eye(5, 2)), [], [[]], [[1.0, 2.0], [3.0]]]
-    for bad in (*arrays, torch.zeros(5, 2, dtype=torch.int64), torch.zeros(0, 3), torch.zeros(3)):
+    """By all rules alike; arrays are in `test_bad_input`."""
+    for bad in (np.zeros((0, 3)), torch.zeros(5, 2, dtype=torch.int64), torch.zeros(0, 3), torch.zeros(3)):
         with pytest.raises(
             ValueError, match=r"^vectors must be an array or a tensor of floating numbers, of shape \[n"
         ):

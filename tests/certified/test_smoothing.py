@@ -66,6 +66,7 @@ def test_counts_from_none_to_all():
 @pytest.mark.parametrize("alpha", [0.5, 0.125, 1e-3, 1e-9, 1e-250])
 def test_the_draws_needed_are_the_fewest(alpha):
     least = smoothing.draws_needed(alpha=alpha)
+    assert 2.0**-least < alpha <= 2.0 ** (1 - least)
     assert smoothing.radius(least, draws=least, alpha=alpha, sigma=1.0) > 0.0
     if least > 1:
         message = rf"^draws must be at least {least} for any certificate at alpha = {alpha}, got {least - 1}$"

@@ -71,6 +71,17 @@ NONE_IS_AN_ANSWER = {"pate.sparse_vector.above_threshold"}
 INFINITY_IS_GOOD = {("guarantee.Guarantee", "epsilon"), ("guarantee.Bounds", "upper")}
 INFINITY_IS_GOOD |= {(f, "margin") for f in ("pass_probability", "propose_test_release")}
 INFINITY_IS_GOOD |= {("encoder_gradient", "bound")}
+ROWS = {"vectors", "honest", "outputs", "gradients"}
+BAD_ROWS = [
+    np.zeros((0, 3)),
+    np.zeros((3, 3, 3)),
+    np.ones(3),
+    np.ones((5, 2), dtype=bool),
+    [],
+    [[]],
+    [[1.0, 2.0], [3.0]],
+]
+BAD_ROWS += [np.ma.masked_array(np.ones((5, 2)), mask=np.eye(5, 2)), [[math.nan, 1.0], [0.0, 1.0]], [[0.0], [math.inf]]]
 SCALAR_IS_BAD = {"scores", "scores_neighbour", "losses"}
 ANY_COUNT_IS_GOOD = {"k", "size", "trim", "r"}  # where the result leaves the floats: tests/accounting
 
@@ -132,6 +143,8 @@ def bad_values(name, parameter):
         yield from (np.array([0.5, 0.5]), [0.5, 0.5], [3, 3], np.array([0.5]))
         if parameter not in ANY_COUNT_IS_GOOD:
             yield 10**400
+    if parameter in ROWS and name.startswith("byzantine"):
+        yield from BAD_ROWS
     if parameter in SCALAR_IS_BAD:
         yield 1.0
 
