@@ -16,12 +16,14 @@ audit. `dpml.training.dpsgd` and `dpml.training.trimming` make them, with two fu
 
 The noise is drawn once, in one piece, on the sum of all micro-batches, also when the batch is empty; and here only.
 
-Neighbours are those of the samplers (`dpml.training.sampling`). Where a sampler computes the divisor from the number n
-of records, which differs between add/remove neighbours, the guarantee says "with n taken as public".
+Costs add up over time as well: `together` composes runs of different noise and rate. Neighbours are those of the
+samplers (`dpml.training.sampling`). Where a sampler computes the divisor from the number n of records, which differs
+between add/remove neighbours, the guarantee says "with n taken as public".
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,28 +34,31 @@ from torch import Tensor, nn
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
+from dpml.accounting.pld import losses
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, Sampler, sampler
 from dpml.training.shared import ALONE, Share
 
 __all__ = ["Accountant", "Batch", "Decision", "Each", "Mechanism", "Release", "State", "each_example", "gaussian"]
-__all__ += ["whole_batch"]
+__all__ += ["together", "whole_batch"]
 
 State = dict[str, Tensor | float]
 """What a mechanism remembers from step to step, and reports: numbers or tensors, which a checkpoint can hold."""
 
 
 class Accountant(NamedTuple):
-    """How a mechanism is accounted: two functions, which are given a sampler and the number n of records.
+    """How a mechanism is accounted: three functions, which are given a sampler and the number n of records.
 
     Attributes:
         guarantees: of an increasing sequence of step counts, ``sampling=``, ``n=`` and ``delta=``: a guarantee each.
+        loss: of ``sampling=`` and ``n=``: the privacy loss of one step, None where no epsilon holds.
         noise_multiplier: of ``sampling=``, ``n=``, ``steps=``, ``epsilon=`` and ``delta=``: the sigma for a target.
 
     Source: definition.
     """
 
     guarantees: Callable[..., list[Guarantee]]
+    loss: Callable[..., losses.Loss | None]
     noise_multiplier: Callable[..., float]
 
 
@@ -131,7 +136,7 @@ class Mechanism:
         sampling = sampler("sampling", sampling)
         self.start(sampling, n)
         found = self.accountant.guarantees(counts, sampling=sampling, n=n, delta=delta)
-        return [_labelled(guarantee, sampling) for guarantee in found]
+        return [_labelled(guarantee, [sampling]) for guarantee in found]
 
     def guarantee(self, *, sampling: Sampler, n: int, steps: int, delta: float) -> Guarantee:
         """Return what holds after so many steps on n records: before a run, and the same as the run will say.
@@ -156,10 +161,40 @@ class Mechanism:
         return self.accountant.noise_multiplier(sampling=sampling, n=n, steps=steps, epsilon=epsilon, delta=delta)
 
 
-def _labelled(guarantee: Guarantee, sampling: Sampler) -> Guarantee:
-    """Say that n is taken as public where the divisor was computed from it and neighbours differ in it."""
-    derived = not isinstance(sampling, FixedSize) and sampling.expected_batch is None
+def together(runs: Sequence[tuple[Mechanism, Sampler, int]], *, n: int, delta: float) -> Guarantee:
+    """Return what holds for all `runs` on the same n records together: each a mechanism, a sampler and its steps.
+
+    Noise, rate and mechanism may differ from run to run, and a later run may be chosen by what an earlier one gave. The
+    samplers must share one neighbouring relation.
+
+    Raises:
+        ValueError: if runs is not a non-empty list of such triples, or the samplers differ in their neighbours;
+            otherwise as `Mechanism.guarantees`.
+
+    Source: `dpml.accounting.pld.losses.compose`.
+    """
+    if not isinstance(runs, list | tuple) or not runs or not all(_is_run(run) for run in runs):
+        raise ValueError(f"runs must be a non-empty list of (mechanism, sampling, steps), got {repr(runs)[:60]}")
+    parts, infinite = [], False
+    samplings = [sampler("sampling", sampling) for _, sampling, _ in runs]
+    for mechanism, sampling, steps in runs:
+        mechanism.start(sampling, n)
+        loss = mechanism.accountant.loss(sampling=sampling, n=n)
+        infinite |= loss is None and steps > 0
+        parts += [] if loss is None else [(loss, steps)]
+    if infinite:
+        return Guarantee(math.inf, delta=arguments.probability("delta", delta), kind="exact", adjacency="add/remove")
+    return _labelled(losses.compose(parts, delta=delta).guarantee(), samplings)
+
+
+def _labelled(guarantee: Guarantee, samplings: Sequence[Sampler]) -> Guarantee:
+    """Say that n is taken as public where a divisor was computed from it and neighbours differ in it."""
+    derived = any(not isinstance(sampling, FixedSize) and sampling.expected_batch is None for sampling in samplings)
     return replace(guarantee, public="n") if derived and guarantee.adjacency != "replace-one" else guarantee
+
+
+def _is_run(run: Any) -> bool:
+    return isinstance(run, tuple) and len(run) == 3 and isinstance(run[0], Mechanism)
 
 
 def gaussian(sigma: float) -> Accountant:
@@ -169,6 +204,7 @@ def gaussian(sigma: float) -> Accountant:
     """
 
     return Accountant(
+        loss=lambda *, sampling, n: sampling.loss(n=n, sigma=sigma) if sigma > 0.0 else None,
         guarantees=lambda counts, *, sampling, n, delta: sampling.guarantees(counts, n=n, sigma=sigma, delta=delta),
         noise_multiplier=lambda *, sampling, **target: sampling.noise_multiplier(**target),
     )

@@ -31,7 +31,7 @@ import torch
 from dpml import arguments
 from dpml.accounting import pld
 from dpml.accounting.guarantee import Guarantee
-from dpml.accounting.pld import fixed_size
+from dpml.accounting.pld import fixed_size, losses
 
 __all__ = ["FixedSize", "FullBatch", "Poisson", "Sampler", "cpu_generator", "sampler"]
 
@@ -92,6 +92,27 @@ class Poisson:
         """
         arguments.integer("n", n, 1)
         return [pld.epsilon(q=self.q, sigma=sigma, steps=count, delta=delta) for count in steps]
+
+    def loss(self, *, n: int, sigma: float) -> losses.Loss:
+        """Return the privacy loss of one step, to be composed with others; add/remove neighbours.
+
+        Raises:
+            ValueError: if n is not an integer >= 1, or as `dpml.accounting.pld.losses.gaussian`.
+
+        Source: `dpml.accounting.pld.losses`.
+        """
+        arguments.integer("n", n, 1)
+        return self.of(losses.gaussian(sigma=sigma))
+
+    def of(self, loss: losses.Loss) -> losses.Loss:
+        """Return the loss of a mechanism with this loss when it runs on a sample.
+
+        Raises:
+            ValueError: as `dpml.accounting.pld.losses.poisson`.
+
+        Source: `dpml.accounting.pld.losses`.
+        """
+        return losses.poisson(loss, q=self.q) if self.q < 1.0 else replace(loss, adjacency="add/remove")
 
     def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
         """Return a sigma for which `steps` steps are (epsilon, delta)-private; add/remove neighbours.
@@ -156,6 +177,17 @@ class FixedSize:
         """
         q = self.expected(n) / n
         return [fixed_size.epsilon_bounds(q=q, sigma=sigma, steps=count, delta=delta).guarantee() for count in steps]
+
+    def loss(self, *, n: int, sigma: float) -> losses.Loss:
+        """Return the privacy loss of one step, to be composed with others; replace-one neighbours.
+
+        Raises:
+            ValueError: if n is not an integer >= m, or as `dpml.accounting.pld.losses.without_replacement`.
+
+        Source: `dpml.accounting.pld.losses`; a replaced record moves the sum by twice the clipping norm.
+        """
+        base, q = losses.gaussian(sigma=sigma / 2.0), self.expected(n) / n
+        return losses.without_replacement(base, q=q) if q < 1.0 else replace(base, adjacency="replace-one")
 
     def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
         """Return a sigma for which `steps` steps are (epsilon, delta)-private; replace-one neighbours.
@@ -223,6 +255,16 @@ class FullBatch:
         """
         every = Poisson(q=1.0).guarantees(steps, n=n, sigma=sigma, delta=delta)
         return [replace(guarantee, sampling="none") for guarantee in every]
+
+    def loss(self, *, n: int, sigma: float) -> losses.Loss:
+        """Return the privacy loss of one step, to be composed with others; add/remove neighbours.
+
+        Raises:
+            ValueError: if n is not an integer >= 1, or as `dpml.accounting.pld.losses.gaussian`.
+
+        Source: `dpml.accounting.pld.losses`.
+        """
+        return Poisson(q=1.0).loss(n=n, sigma=sigma)
 
     def noise_multiplier(self, *, n: int, steps: int, epsilon: float, delta: float) -> float:
         """Return a sigma for which `steps` steps are (epsilon, delta)-private; add/remove neighbours.

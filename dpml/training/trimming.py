@@ -47,6 +47,7 @@ from torch import Tensor
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
+from dpml.accounting.pld import losses
 from dpml.ptr import privacy
 from dpml.ptr.propose_test_release import threshold
 from dpml.ptr.trimmed_sum import places
@@ -163,10 +164,13 @@ def _tested(sigma: float, test: dict[str, Any]) -> Accountant:
         label: dict[str, Any] = {"kind": "upper bound", "adjacency": "add/remove", "sampling": "Poisson"}
         return [Guarantee(float(epsilon), delta=delta, **label) for epsilon in curve]
 
+    def loss(*, sampling: Poisson, n: int) -> losses.Loss:
+        return sampling.of(privacy.privacy_loss(sigma=sigma, **test))
+
     def noise_multiplier(*, sampling: Poisson, n: int, **target: Any) -> float:
         return privacy.noise_multiplier(q=sampling.q, **test, **target)
 
-    return Accountant(guarantees, noise_multiplier)
+    return Accountant(guarantees, loss, noise_multiplier)
 
 
 def next_trim(trim: Count, *, passed: bool | Tensor, change: int, most: int) -> Count:

@@ -2,15 +2,17 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from dpml.accounting.guarantee import Guarantee
+from dpml.accounting.pld import losses
 from dpml.ptr import privacy
 from dpml.training import dp_sgd, dp_sgd_automatic, sgd, tsgd, tsgd_ptr
-from dpml.training.mechanism import Mechanism
+from dpml.training.mechanism import Mechanism, together
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
 from tests.training.helpers import Recording, data, first_output, linear, network, refuses, train
 
@@ -105,11 +107,49 @@ def test_no_privacy_says_so():
     assert math.isinf(dp_sgd(sigma=0.0, clip_norm=1.0).guarantee(**target).epsilon)
 
 
+@pytest.mark.parametrize("sampling", [Poisson(q=0.01), FixedSize(m=10), FullBatch(), Poisson(q=1.0), FixedSize(m=1000)])
+def test_two_parts_of_a_run_cost_what_the_run_costs(sampling):
+    mechanism = dp_sgd(sigma=4.0, clip_norm=1.0)
+    whole = mechanism.guarantee(sampling=sampling, n=1000, steps=50, delta=1e-5)
+    parts = together([(mechanism, sampling, 20), (mechanism, sampling, 30)], n=1000, delta=1e-5)
+    assert parts.epsilon == pytest.approx(whole.epsilon, abs=2e-4 * max(1.0, whole.epsilon))
+    assert (parts.adjacency, parts.kind) == (whole.adjacency, "upper bound")
+
+
+def test_runs_of_different_noise_rate_and_mechanism_together():
+    """Against the composition of their losses, and between the dearest alone and the sum of all."""
+    tested = tsgd_ptr(sigma=2.0, clip_norm=1.0, **TEST, trim=5)
+    runs = [
+        (dp_sgd(sigma=2.0, clip_norm=1.0), Poisson(q=0.02, expected_batch=20), 100),
+        (dp_sgd_automatic(sigma=1.0), Poisson(q=0.01, expected_batch=10), 200),
+        (tested, Poisson(q=0.01, expected_batch=10), 50),
+    ]
+    found = together(runs, n=1000, delta=1e-5)
+    alone = [m.guarantee(sampling=s, n=1000, steps=k, delta=1e-5).epsilon for m, s, k in runs]
+    parts = [
+        (losses.poisson(losses.gaussian(sigma=2.0), q=0.02), 100),
+        (losses.poisson(losses.gaussian(sigma=1.0), q=0.01), 200),
+        (losses.poisson(privacy.privacy_loss(sigma=2.0, **TEST), q=0.01), 50),
+    ]
+    assert found == losses.compose(parts, delta=1e-5).guarantee()
+    assert max(alone) < found.epsilon < sum(alone)
+    assert math.isinf(together([*runs, (sgd(), Poisson(q=0.02), 1)], n=1000, delta=1e-5).epsilon)
+    assert together([*runs, (sgd(), runs[0][1], 0)], n=1000, delta=1e-5) == found
+    assert together([*runs, (sgd(), Poisson(q=0.02), 0)], n=1000, delta=1e-5) == replace(found, public="n")
+
+
 def test_what_cannot_be_accounted():
     one, poisson = dp_sgd(sigma=1.0, clip_norm=1.0), Poisson(q=0.1)
     target = {"sampling": poisson, "n": 40, "steps": 6, "delta": 1e-5}
     refuses(one.guarantee, target, sampling=(0.1,), n=(0,), steps=(-1,), delta=(2.0,))
     refuses(one.noise_multiplier, {**target, "epsilon": 1.0}, sampling=(0.1,), epsilon=(0.0,))
+    refuses(together, {"n": 40, "delta": 1e-5}, runs=([], [(one, poisson)], [(1.0, poisson, 3)]))
+    for words, runs in (
+        ("sampling must be Poisson", [(one, 0.1, 3)]),
+        ("parts must share", [(one, poisson, 1), (one, FixedSize(m=4), 1)]),
+    ):
+        with pytest.raises(ValueError, match=f"^{words}"):
+            together(runs, n=40, delta=1e-5)
     with pytest.raises(ValueError, match=r"^mechanism must have noise to meet a target"):
         sgd().noise_multiplier(epsilon=1.0, **target)
 
