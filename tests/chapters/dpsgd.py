@@ -57,6 +57,12 @@ def cell_28(run, by_our_loop):
     assert by_our_loop == pytest.approx(run.trace.accuracy[-1], abs=0.002)
 
 
+def cell_91(says, both, all_three, mechanism, batches, x):
+    trial = mechanism.guarantee(sampling=batches, n=len(x), steps=100, delta=1e-5)
+    says({"3.55": both.epsilon})
+    assert both.epsilon < 3.0 + trial.epsilon - 1.0 and both.epsilon < all_three.epsilon < both.epsilon + 0.05
+
+
 def cell_33(says, recorded):
     def mean(field, **wanted):
         rows = [row for row in recorded["rows"] if all(row[name] == value for name, value in wanted.items())]
