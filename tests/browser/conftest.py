@@ -1,13 +1,12 @@
-"""The built site, a server for it, and one browser for the whole session. Each page is opened once, by `visit`."""
+"""The built site, a server for it, and one browser for the whole session."""
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,7 +15,7 @@ import pytest
 import course
 from tests.serving import served
 
-from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, Visit, build, look_at, newest
+from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, build, newest
 
 
 def missing(what: str) -> NoReturn:
@@ -75,14 +74,3 @@ def browser() -> Iterator[Any]:
             yield driver
         finally:
             driver.quit()
-
-
-@pytest.fixture(scope="session")
-def visit(browser: Any, address: str) -> Callable[[str], Visit]:
-    """Returns what a page showed; the page is opened the first time only."""
-
-    @functools.cache
-    def look(page: str) -> Visit:
-        return look_at(browser, f"{address}/{page}")
-
-    return look

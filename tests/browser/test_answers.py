@@ -26,7 +26,6 @@ from tests.serving import served
 from .conftest import missing
 from .looking import (
     DESKTOP,
-    HANGS,
     PHONE,
     ROOT,
     ask,
@@ -359,23 +358,3 @@ def test_without_what_runs_them_there_is_no_field(tmp_path: Path) -> None:
     assert "Write your answer here" in page or "write your answer here" in page
     assert "dpml-answer" not in page
     assert not (tmp_path / "_build" / "html" / answers.TARGET).exists()
-
-
-def test_in_firefox_too(address: str) -> None:
-    from selenium import webdriver
-
-    program, driver_program = shutil.which("firefox") or shutil.which("firefox-esr"), shutil.which("geckodriver")
-    if program is None or driver_program is None:
-        pytest.skip("Firefox or its driver is not on this machine")
-    options = webdriver.FirefoxOptions()
-    options.binary_location = program
-    options.add_argument("-headless")
-    driver = webdriver.Firefox(options=options, service=webdriver.FirefoxService(driver_program))
-    try:
-        driver.set_script_timeout(HANGS)
-        driver.get(f"{address}/{SHEET}.html")
-        for question in answers.questions(ROOT / f"{SHEET}.ipynb"):
-            verdict, said = check(driver, question.id, question.full)
-            assert verdict == "passed", said
-    finally:
-        driver.quit()

@@ -170,17 +170,35 @@ def said(explorer: Any) -> list[str]:
     return [part.text for part in parts]
 
 
-def test_the_finding_is_covered_until_the_first_move(browser: Any, page: Callable[[str], list[Any]]) -> None:
+def test_a_reader_finds_everything_by_name_key_and_mouse(browser: Any, page: Callable[[str], list[Any]]) -> None:
+    """The finding is covered until the first move; each control is named and explained; the table opens."""
+    from selenium.webdriver import ActionChains
+
     [explorer] = page(small()._repr_html_())
     assert said(explorer) == [COVER, ""]
     assert explorer.find_element("css selector", ".dpml-panels").get_attribute("aria-label") == COVER
-    browser.execute_script("arguments[0].focus()", sliders(explorer)[0])
+    [slider], boxes = sliders(explorer), explorer.find_elements("css selector", "input[type=radio]")
+    assert [part.accessible_name for part in (slider, *boxes)] == ["alpha", "X", "Y"]
+    explained = "return document.getElementById(arguments[0].getAttribute('aria-describedby')).textContent"
+    found = [browser.execute_script(explained, part) for part in (slider, *boxes)]
+    assert found == ["What a is.", *["Which of the two it is."] * 2]
+    browser.execute_script("arguments[0].focus()", slider)
     press(browser, "ARROW_RIGHT")
     assert said(explorer) == ["It is 3x.", "a = 3"]
+
     [explorer] = page(small()._repr_html_())
     browser.execute_script("arguments[0].focus()", explorer.find_element("css selector", ".dpml-cover"))
     press(browser, "ENTER")
     assert said(explorer) == ["It is 2x.", "a = 2"], "the button answers to the keyboard, and nothing has moved"
+    [slider] = sliders(explorer)
+    before, width = browser.execute_script(SHAPES, explorer), slider.size["width"]
+    mouse = ActionChains(browser).move_to_element_with_offset(slider, 0, 0).click_and_hold()
+    mouse.move_by_offset(width // 2 - 4, 0).release().perform()
+    assert slider.get_attribute("aria-valuetext") == "alpha = 4"
+    assert browser.execute_script(SHAPES, explorer) != before
+    explorer.find_element("css selector", "details summary").click()
+    row = explorer.find_element("css selector", "details tbody tr")
+    assert row.is_displayed() and row.text.split() == ["0", "0"]
 
 
 def test_what_the_chapter_asks_is_not_drawn_until_the_first_move(
@@ -207,6 +225,7 @@ def test_what_the_chapter_asks_is_not_drawn_until_the_first_move(
 
 
 def test_two_copies_on_a_page_are_independent(browser: Any, page: Callable[[str], list[Any]]) -> None:
+    """Each moves alone, and F shows one of them on the whole screen."""
     one, two = page(2 * small()._repr_html_())
     browser.execute_script("arguments[0].focus()", sliders(one)[0])
     press(browser, "END")
@@ -215,17 +234,11 @@ def test_two_copies_on_a_page_are_independent(browser: Any, page: Callable[[str]
     assert said(one) == ["It is 4x.", "a = 4"]
     assert said(two) == ["It is 2y.", "a = 2"]
     assert len(one.find_elements("css selector", "input:checked")) == 1, "the copies share no group of buttons"
-
-
-def test_f_shows_one_figure_on_the_whole_screen(browser: Any, page: Callable[[str], list[Any]]) -> None:
-    from selenium.webdriver import ActionChains
-
-    one, two = page(2 * small()._repr_html_())
     assert one.find_element("css selector", ".dpml-full").text == "Full screen: F"
     whole, filling = "return document.fullscreenElement !== null", "return document.fullscreenElement === arguments[0]"
     browser.execute_script("arguments[0].focus()", sliders(two)[0])
     for expected in (True, False):
-        ActionChains(browser).send_keys("f").perform()
+        browser.switch_to.active_element.send_keys("f")
         wait_for("the screen", lambda expected=expected: browser.execute_script(whole) is expected)
         assert browser.execute_script(filling, two) is expected
 
@@ -245,31 +258,3 @@ def test_without_scripts_a_still_picture_and_one_sentence(browser: Any, page: Ca
     [explorer] = page(small()._repr_html_())
     assert not explorer.find_elements("css selector", "img, .dpml-still")
     assert explorer.find_elements("css selector", "svg path.m")
-
-
-def test_a_slider_follows_the_mouse_and_the_table_opens(browser: Any, page: Callable[[str], list[Any]]) -> None:
-    from selenium.webdriver import ActionChains
-
-    [explorer] = page(small()._repr_html_())
-    [slider] = sliders(explorer)
-    before, width = browser.execute_script(SHAPES, explorer), slider.size["width"]
-    mouse = ActionChains(browser).move_to_element_with_offset(slider, 0, 0).click_and_hold()
-    mouse.move_by_offset(width // 2 - 4, 0).release().perform()
-    assert slider.get_attribute("aria-valuetext") == "alpha = 4"
-    assert browser.execute_script(SHAPES, explorer) != before
-    details = explorer.find_element("css selector", "details")
-    details.find_element("css selector", "summary").click()
-    row = details.find_element("css selector", "tbody tr")
-    assert row.is_displayed()
-    assert row.text.split() == ["0", "0"]
-
-
-def test_each_control_has_its_name_and_its_explanation(browser: Any, page: Callable[[str], list[Any]]) -> None:
-    [explorer] = page(small()._repr_html_())
-    [slider] = sliders(explorer)
-    assert slider.accessible_name == "alpha"
-    explained = "return document.getElementById(arguments[0].getAttribute('aria-describedby')).textContent"
-    assert browser.execute_script(explained, slider) == "What a is."
-    boxes = explorer.find_elements("css selector", "input[type=radio]")
-    assert [box.accessible_name for box in boxes] == ["X", "Y"]
-    assert {browser.execute_script(explained, box) for box in boxes} == {"Which of the two it is."}

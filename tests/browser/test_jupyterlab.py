@@ -15,7 +15,6 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -23,6 +22,9 @@ import pytest
 
 from .looking import HANGS, ROOT, wait_for
 
+OWN_FOLDERS = [f"{part}.root_dir" for part in ("ServerApp", "FileContentsManager", "AsyncLargeFileManager")]
+OWN_FOLDERS += ["MappingKernelManager.root_dir", "ServerApp.notebook_dir", "NotebookApp.notebook_dir"]
+OWN_FOLDERS += ["ServerApp.preferred_dir"]
 CELLS = [
     "from dpml.lessons.promise import explorers\nexplorers.gaussian_calibration()",
     "explorers.gaussian_calibration().live()",
@@ -36,21 +38,42 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-@contextlib.contextmanager
-def serving(folder: Path, *command: str) -> Iterator[str]:
-    """The address of a JupyterLab that a command starts, without a password on the loopback, and with a configuration
-    of its own below `folder`."""
+IN_ITS_FOLDER = "assert get_ipython().starting_dir.endswith('exercises')"
+LAB = """import sys
+from pathlib import Path
+import course
+course.run.__kwdefaults__["python"] = sys.executable
+sys.exit(course.lab(Path.cwd(), *sys.argv[1:]))"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of `course.py lab` with a chapter, its exercises and some explorers, without a password.
+
+    The reader's own Jupyter has other folders configured, and a kernel that does not start.
+    """
+    folder = tmp_path_factory.mktemp("lab")
+    for name in ("config", "other", "data/kernels/python3", "notebooks/exercises"):
+        (folder / name).mkdir(parents=True)
+    for name in ("notebooks/01_promise.ipynb", "notebooks/exercises/01_promise.ipynb"):
+        shutil.copy(ROOT / name, folder / name)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    nbformat.write(notebook, folder / "notebooks" / "explorer.ipynb")
+    foreign = '{"argv": ["foreign"], "display_name": "Foreign"}'
+    (folder / "data/kernels/python3/kernel.json").write_text(foreign, encoding="utf-8")
+    own = [f"c.{name} = {str(folder / 'other')!r}\n" for name in OWN_FOLDERS]
+    (folder / "config/jupyter_server_config.py").write_text("".join(own), encoding="utf-8")
     port, log = free_port(), folder / "lab.log"
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "JUPYTER_DATA_DIR": str(folder / "data"),
-        "JUPYTER_PREFER_ENV_PATH": "1",
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
     }
-    words = [*command, "--no-browser", "--allow-root", f"--ServerApp.port={port}", "--ServerApp.ip=127.0.0.1"]
-    words += ["--ServerApp.port_retries=0", "--IdentityProvider.token="]
+    words = [sys.executable, "-c", LAB, "--no-browser", "--allow-root", f"--ServerApp.port={port}"]
+    words += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", "--IdentityProvider.token="]
 
     def answers() -> bool:
         try:
@@ -92,24 +115,6 @@ def run_cell(browser: Any, number: int) -> None:
     wait_for(f"cell {number} to run", ran)
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[str]:
-    """The address of one notebook in a JupyterLab without a look at the news."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    nbformat.write(notebook, tmp_path / "explorer.ipynb")
-    still = "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"
-    with serving(tmp_path, sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={tmp_path}", still) as address:
-        yield f"{address}/lab/tree/explorer.ipynb?reset"
-
-
-LAB = """import sys
-from pathlib import Path
-import course
-course.run.__kwdefaults__["python"] = sys.executable
-sys.exit(course.lab(Path.cwd(), *sys.argv[1:]))"""
-
-
 def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab: str) -> None:
     from selenium.webdriver.common.keys import Keys
 
@@ -121,7 +126,7 @@ def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab:
         assert said == []
         return all_of(selector)
 
-    browser.get(lab)
+    browser.get(f"{lab}/lab/tree/explorer.ipynb?reset")
     wait_for("the notebook's cells", lambda: len(all_of(".jp-CodeCell .cm-content")) >= 3)
     wait_for("the kernel", lambda: all_of('.jp-Notebook-ExecutionIndicator[data-status="idle"]'))
     for number in range(2):
@@ -156,36 +161,35 @@ def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab:
     assert shown(".dpml-live svg")
 
 
-def test_a_student_answers_in_the_lab_of_the_course(browser: Any, tmp_path: Path) -> None:
-    """`course.py lab`: the copies alone, no teacher's tools, no news; a check cannot be changed, and judges."""
+def test_a_student_answers_in_the_lab_of_the_course(browser: Any, lab: str) -> None:
+    """`course.py lab`: the copies alone, no teacher's tools, no news; a check cannot be changed, and judges.
+
+    The kernel is that of the environment, in the folder of the notebook.
+    """
     from selenium.webdriver.common.keys import Keys
 
     all_of = functools.partial(browser.find_elements, "css selector")
-    for name in ("01_promise.ipynb", "exercises/01_promise.ipynb"):
-        (tmp_path / "notebooks" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / "notebooks" / name, tmp_path / "notebooks" / name)
-    with serving(tmp_path, sys.executable, "-c", LAB) as address:
-        browser.get(f"{address}/lab/tree/exercises/01_promise.ipynb?reset")
-        wait_for("the notebook", lambda: all_of(".jp-CodeCell .cm-content"))
-        wait_for("the kernel", lambda: all_of('.jp-Notebook-ExecutionIndicator[data-status="idle"]'))
-        with urllib.request.urlopen(f"{address}/api/contents", timeout=HANGS) as answer:
-            names = {entry["name"] for entry in json.load(answer)["content"]}
-        assert names == {"README.md", "01_promise.ipynb", "exercises"}
-        assert all_of(".Toastify__toast, .jp-toast-button") == []
-        assert "grader" not in " ".join(found.text for found in all_of(".lm-MenuBar-itemLabel"))
-        _, answer_cell, check = all_of(".jp-CodeCell .cm-content")[:3]
-        assert (check.get_attribute("aria-readonly"), answer_cell.get_attribute("aria-readonly")) == ("true", None)
-        before = check.text
-        check.click()
-        check.send_keys("print()")
-        assert check.text == before == "items.check_mean_noise(mean_noise)"
-        verdicts, last = list[str](), ".jp-Cell:has(.cm-content[aria-readonly]) .jp-OutputArea-output"
-        for answer_text in ("1 / epsilon", "1 / (n * epsilon)"):
-            answer_cell.click()
-            answer_cell.send_keys(Keys.CONTROL + "a")
-            answer_cell.send_keys(f"mean_noise = lambda *, n, epsilon: {answer_text}")
-            for number in range(3):
-                run_cell(browser, number)
-            verdicts.append(wait_for("a verdict", lambda: [o.text for o in all_of(last) if o.text])[0])
-        assert verdicts[0].startswith("Not yet: ") and "the noise for the sum" in verdicts[0]
-        assert verdicts[1].startswith("✓ mean_noise")
+    browser.get(f"{lab}/lab/tree/exercises/01_promise.ipynb?reset")
+    wait_for("the notebook", lambda: all_of(".jp-CodeCell .cm-content"))
+    wait_for("the kernel", lambda: all_of('.jp-Notebook-ExecutionIndicator[data-status="idle"]'))
+    with urllib.request.urlopen(f"{lab}/api/contents", timeout=HANGS) as answer:
+        names = {entry["name"] for entry in json.load(answer)["content"]}
+    assert names == {"README.md", "01_promise.ipynb", "explorer.ipynb", "exercises"}
+    assert all_of(".Toastify__toast, .jp-toast-button") == []
+    assert "grader" not in " ".join(found.text for found in all_of(".lm-MenuBar-itemLabel"))
+    _, answer_cell, check = all_of(".jp-CodeCell .cm-content")[:3]
+    assert (check.get_attribute("aria-readonly"), answer_cell.get_attribute("aria-readonly")) == ("true", None)
+    before = check.text
+    check.click()
+    check.send_keys("print()")
+    assert check.text == before == "items.check_mean_noise(mean_noise)"
+    verdicts, last = list[str](), ".jp-Cell:has(.cm-content[aria-readonly]) .jp-OutputArea-output"
+    for answer_text in ("1 / epsilon", "1 / (n * epsilon)"):
+        answer_cell.click()
+        answer_cell.send_keys(Keys.CONTROL + "a")
+        answer_cell.send_keys(f"mean_noise = lambda *, n, epsilon: {answer_text}; {IN_ITS_FOLDER}")
+        for number in range(3):
+            run_cell(browser, number)
+        verdicts.append(wait_for("a verdict", lambda: [o.text for o in all_of(last) if o.text])[0])
+    assert verdicts[0].startswith("Not yet: ") and "the noise for the sum" in verdicts[0]
+    assert verdicts[1].startswith("✓ mean_noise")

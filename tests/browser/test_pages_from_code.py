@@ -119,9 +119,13 @@ def test_every_name_of_the_package_stands_on_one_page() -> None:
 
 
 def test_the_reference_shows_every_public_name_with_its_source(site: Path) -> None:
-    """On the built pages: each function and class has an anchor, its parameters and what its docstring says."""
-    count = 0
+    """On the built pages: each function and class has an anchor, its parameters and what its docstring says.
+
+    The map links each module.
+    """
+    count, links = 0, (site / "book" / "api" / "index.html").read_text(encoding="utf-8")
     for module, entries in api.homes().items():
+        assert not entries or f'href="{Path(api.page_of(module)).name}.html#module-{module}"' in links, module
         page = html.unescape((site / f"{api.page_of(module)}.html").read_text(encoding="utf-8"))
         for entry in entries:
             count += 1
@@ -145,17 +149,9 @@ def test_formulas_are_set_wherever_they_stand(browser: Any, tmp_path: Path) -> N
     open_page(browser, (tmp_path / "_build" / "html" / "probe.html").as_uri())
     seen = ask(browser, "facts")
     assert re.findall(r"\$\$|\\\(|\\\[|\\begin|\\label|\?\?", seen["text"]) == []
-    assert seen["wrong"] == 0
-    assert seen["typeset"] == seen["formulas"] == 6
-    assert "A ticket costs $5, two cost $10." in seen["text"]
-    assert "One line more." in seen["text"]
+    assert (seen["wrong"], seen["typeset"], seen["formulas"]) == (0, 6, 6)
+    assert "A ticket costs $5, two cost $10." in seen["text"] and "One line more." in seen["text"]
     numbers = [number for number, target in seen["references"] if target.startswith("#equation-")]
     assert numbers == ["(1)", "(2)", "(3)"]
     for _, target in seen["references"]:
         assert browser.execute_script("return document.getElementById(arguments[0]) !== null", target.lstrip("#"))
-
-
-def test_the_map_links_every_module(site: Path) -> None:
-    page = (site / "book" / "api" / "index.html").read_text(encoding="utf-8")
-    for module, entries in api.homes().items():
-        assert not entries or f'href="{Path(api.page_of(module)).name}.html#module-{module}"' in page, module

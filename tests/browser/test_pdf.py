@@ -14,35 +14,21 @@ from book import pdf
 CHAPTER, SHEET, NOTATION = "notebooks/01_promise.html", "notebooks/exercises/01_promise.html", "book/notation.html"
 
 
-@pytest.fixture(scope="module")
-def bound(site: Path) -> Any:
-    return BeautifulSoup(pdf.bind(site), "html.parser")
-
-
-def test_every_chapter_and_sheet_is_there_in_order(site: Path, bound: Any) -> None:
-    chapters = sorted(path.relative_to(site).as_posix() for path in site.glob("notebooks/[0-9]*.html"))
-    sheets = sorted(path.relative_to(site).as_posix() for path in site.glob("notebooks/exercises/[0-9]*.html"))
+def test_the_file_holds_the_whole_book(site: Path) -> None:
+    """Chapters and sheets in order, each name once, still figures, and every solution at the end alone."""
+    bound = BeautifulSoup(pdf.bind(site), "html.parser")
     found = [part["id"] for part in bound.select("section.dpml-paper[id]")]
-    assert [name for name in found if name in map(pdf.place, chapters)] == [*map(pdf.place, chapters)]
-    assert [name for name in found if name in map(pdf.place, sheets)] == [*map(pdf.place, sheets)]
-
-
-def test_a_name_stands_once_and_every_link_within_the_file_has_its_place(bound: Any) -> None:
+    for folder in ("notebooks", "notebooks/exercises"):
+        places = [pdf.place(path.relative_to(site).as_posix()) for path in sorted(site.glob(f"{folder}/[0-9]*.html"))]
+        assert places and [name for name in found if name in places] == places
     names = [part["id"] for part in bound.select("[id]")]
     assert len(names) == len(set(names)) > 500
     links = {link["href"][1:] for link in bound.select('article a[href^="#"]')}
-    assert len(links) > 40
-    assert links <= set(names)
-
-
-def test_other_files_are_found_from_the_top_of_the_site(site: Path, bound: Any) -> None:
+    assert len(links) > 40 and links <= set(names)
     used = [part.get("src") or part.get("href") for part in bound.select("link[href], script[src], article img[src]")]
     used = [name for name in used if not name.startswith("data:")]
     assert any("mathjax" in name for name in used)
     assert [name for name in used if not (site / re.split(r"[?#]", name)[0]).is_file()] == []
-
-
-def test_figures_are_still_and_solutions_stand_at_the_end(site: Path, bound: Any) -> None:
     assert bound.select("article script, article input, article button") == []
     last = bound.select("section.dpml-paper")[-1]
     assert last.h1.get_text() == "Solutions"

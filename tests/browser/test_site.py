@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
+import html
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -18,55 +18,48 @@ from book.ext import api
 from dpml.classroom.plain import with_plain_text
 from dpml.classroom.students import make_student_version
 
-from .looking import ROOT, Visit, pages, wait_for
+from .looking import ROOT, Visit, look_at, pages, wait_for
 
-PAGES = [*pages(), "genindex.html", "search.html"]
 OF_BOOK = pages()
-Look = Callable[[str], Visit]
+PAGES = [*OF_BOOK, "genindex.html", "search.html"]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_asks_no_other_server(visit: Look, page: str, address: str) -> None:
+def test_a_page_keeps_what_every_page_promises(browser: Any, page: str, address: str) -> None:
+    seen = look_at(browser, f"{address}/{page}")
+    alone_and_without_errors(seen, address)
+    everything_has_a_name(seen)
+    fits_a_phone(seen.phone)
+    if page in OF_BOOK:
+        headings_are_in_order(seen.facts)
+        formulas_are_set(seen.facts)
+        dark_follows_the_system_and_is_readable(seen)
+
+
+def alone_and_without_errors(seen: Visit, address: str) -> None:
+    """It asks no other server, and everything that it asks for comes."""
     own = (address, "data:", "file:", "blob:", "about:")
-    requests = visit(page).requests
-    assert any(url.startswith(address) for url, _ in requests), "the log of requests is empty, so it proves nothing"
-    assert [url for url, _ in requests if not url.startswith(own)] == []
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_loads_whole_and_without_errors(visit: Look, page: str, address: str) -> None:
-    seen = visit(page)
+    assert any(url.startswith(address) for url, _ in seen.requests), "the log is empty, so it proves nothing"
+    assert [url for url, _ in seen.requests if not url.startswith(own)] == []
     assert [(url, status) for url, status in seen.requests if url.startswith(address) and status != 200] == []
-    assert seen.console == []
-    assert seen.facts["errors"] == []
+    assert (seen.console, seen.facts["errors"]) == ([], [])
 
 
-@pytest.mark.parametrize("page", OF_BOOK)
-def test_headings_are_in_order(visit: Look, page: str) -> None:
-    seen = visit(page).facts
-    levels = [level for level, _ in seen["headings"]]
-    assert seen["tops"] == 1
-    assert levels[0] == 1
-    assert [text for _, text in seen["headings"] if not text] == []
-    assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), seen["headings"]
-    assert seen["language"] == "en"
-    assert seen["title"].strip()
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_everything_has_a_name_and_ids_are_unique(visit: Look, page: str) -> None:
-    seen = visit(page)
-    assert seen.nameless == []
-    assert seen.facts["twice"] == []
+def everything_has_a_name(seen: Visit) -> None:
+    assert (seen.nameless, seen.facts["twice"]) == ([], []), "no name, or an id that stands twice"
     assert [source for source, alt in seen.facts["alts"] if not (alt or "").strip()] == []
 
 
-@pytest.mark.parametrize("page", OF_BOOK)
-def test_formulas_are_set(visit: Look, page: str) -> None:
-    seen = visit(page).facts
+def headings_are_in_order(seen: dict[str, Any]) -> None:
+    levels = [level for level, _ in seen["headings"]]
+    assert (seen["tops"], levels[0], seen["language"]) == (1, 1, "en")
+    assert seen["title"].strip() and all(text for _, text in seen["headings"])
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), seen["headings"]
+
+
+def formulas_are_set(seen: dict[str, Any]) -> None:
     assert re.findall(r"\$\$|\\\(|\\\[|\\begin|\\label|\\eqref|\?\?", seen["text"]) == []
-    assert seen["wrong"] == 0
-    assert seen["raw"] == [], "a command of LaTeX is shown as written"
+    assert (seen["wrong"], seen["raw"]) == (0, []), "a command of LaTeX is shown as written"
     assert seen["typeset"] >= seen["formulas"]
     assert seen["readable"] == seen["typeset"], "a screen reader finds no MathML for some formula"
     assert [number for number in seen["numbers"] if not re.fullmatch(r"\(\d[\d.]*\)", number)] == []
@@ -75,9 +68,7 @@ def test_formulas_are_set(visit: Look, page: str) -> None:
         assert "#equation-" not in target or re.fullmatch(r"\(?\d[\d.]*\)?", text), f"{target} shows {text!r}"
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_phone_shows_the_page_without_sideways_scrolling(visit: Look, page: str) -> None:
-    phone = visit(page).phone
+def fits_a_phone(phone: dict[str, Any]) -> None:
     assert phone["client"] == 390
     assert phone["scroll"] <= phone["client"], f"these stick out: {phone['out']}"
     assert phone["out"] == []
@@ -85,9 +76,7 @@ def test_a_phone_shows_the_page_without_sideways_scrolling(visit: Look, page: st
     assert phone["small"] == [], "labels of a figure must have at least 9 pixels"
 
 
-@pytest.mark.parametrize("page", OF_BOOK)
-def test_the_dark_page_follows_the_system_and_is_readable(visit: Look, page: str) -> None:
-    seen = visit(page)
+def dark_follows_the_system_and_is_readable(seen: Visit) -> None:
     assert max(seen.dark["body"][:3]) < 60, f"the dark page's background is {seen.dark['body']}"
     assert min(seen.light["body"][:3]) > 240, f"the light page's background is {seen.light['body']}"
     for side in (seen.dark, seen.light):
@@ -95,44 +84,34 @@ def test_the_dark_page_follows_the_system_and_is_readable(visit: Look, page: str
         assert side["worst"][0][0] >= 4.5, side["worst"]
 
 
-class _Links(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.ids: set[str] = set()
+LINK = re.compile(r'<(?:a|img|link|script)\b[^>]*?\s(?:href|src)="([^"]*)"')
+PLACE = re.compile(r'<[^>]*?\sid="([^"]+)"')
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name in ("id", "name") and value:
-                self.ids.add(value)
-            if name in ("href", "src") and value and tag in ("a", "img", "link", "script"):
-                self.links.append(value)
 
-    def targets(self, file: Path) -> Iterator[tuple[Path, str]]:
-        """Where the links of `file` lead inside the site, as file and fragment."""
-        for link in self.links:
-            parts = urlsplit(link)
-            if not parts.scheme and not parts.netloc:
-                yield (file.parent / unquote(parts.path)).resolve() if parts.path else file, unquote(parts.fragment)
+def targets(page: Path) -> Iterator[tuple[Path, str]]:
+    """Where the links of a page lead inside the site, as file and fragment."""
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        parts = urlsplit(html.unescape(link))
+        if not parts.scheme and not parts.netloc:
+            yield (page.parent / unquote(parts.path)).resolve() if parts.path else page, unquote(parts.fragment)
 
 
 def test_internal_links_and_fragments_lead_somewhere(site: Path) -> None:
     """On the files: from the pages of the book, every link to another file of the site, and to a place inside it."""
-    read: dict[Path, _Links] = {}
+    read: dict[Path, list[tuple[Path, str]]] = {}
     waiting = [site / page for page in PAGES]
     while waiting:
-        file = waiting.pop()
-        if file in read or not file.is_file():
-            continue
-        read[file] = _Links()
-        read[file].feed(file.read_text(encoding="utf-8"))
-        waiting += [place for place, _ in read[file].targets(file) if place.suffix == ".html"]
+        page = waiting.pop()
+        if page not in read and page.is_file():
+            read[page] = list(targets(page))
+            waiting += [place for place, _ in read[page] if place.suffix == ".html"]
     assert len(read) >= len(PAGES)
+    places = {page: set(PLACE.findall(page.read_text(encoding="utf-8"))) for page in read}
     broken = [
-        f"{file.relative_to(site)}: {place.relative_to(site)}#{fragment}"
-        for file, links in read.items()
-        for place, fragment in links.targets(file)
-        if not place.is_file() or (fragment and place in read and fragment not in read[place].ids)
+        f"{page.relative_to(site)}: {place.relative_to(site)}#{fragment}"
+        for page, links in read.items()
+        for place, fragment in links
+        if not place.is_file() or (fragment and place in places and fragment not in places[place])
     ]
     assert broken == []
 

@@ -60,131 +60,77 @@ def test_privacy_costs_accuracy_and_data_buy_it_back(part, model):
 
 # ---- the tables of the page ----
 
-TABLES = {title: (note, head, lines) for title, note, head, lines in experiment.tables(RECORD)}
-SETS = {"shipped": "subset", "shipped, tested as the whole": "tested", "whole": "full"}
-TASKS = {("subset", "mlp"): 800, ("full", "mlp"): 1000, ("subset", "cnn"): 250, ("full", "cnn"): 250}
-
-
-def text(accuracies):
-    """Mean and standard deviation in percent, by the statistics module of Python."""
-    return f"{100 * statistics.mean(accuracies):.2f} ± {100 * statistics.stdev(accuracies):.2f}"
-
-
-def epsilon_of(cell):
-    return None if cell == "not private" else float(cell)
-
-
-def agrees(cells, rows):
-    """Whether the columns from epsilon to the seeds are those of these rows, one for each seed."""
-    epsilon, sigma, q, steps, clip_norm, rate, seeds = cells
-    assert ([row["seed"] for row in rows], seeds) == ([0, 1, 2, 3, 4], "0–4")
-    for row in rows:
-        assert row["epsilon"] == epsilon_of(epsilon)
-        assert row["batch"] / row["n"] == pytest.approx(float(q), rel=1e-3)
-        assert (row["steps"], row["rate"]) == (int(steps), float(rate))
-        if row["epsilon"] is None:
-            assert (sigma, clip_norm) == ("none", "none")
-        else:
-            assert row["noise"] == pytest.approx(float(sigma), abs=5e-5)
-            assert row["clip_norm"] == float(clip_norm)
-            assert row["part"] == "opacus" or row["spent"] <= row["epsilon"]
-
 
 def test_the_tables_are_those_of_the_page():
+    made = experiment.tables(RECORD)
     titles = ["What was run", "Accuracy", "Opacus at the same settings", "Noise and batch size", "Clip norm"]
-    assert list(TABLES) == [*titles, "Learning rates tried, MLP", "Learning rates tried, CNN"]
-    for note, head, lines in TABLES.values():
-        assert note.endswith(".")
-        assert all(len(line) == len(head) for line in lines)
-    assert "No ε covers that choice" in TABLES["What was run"][0]
+    assert [title for title, *_ in made] == [*titles, "Learning rates tried, MLP", "Learning rates tried, CNN"]
+    assert all(note.endswith(".") and {len(line) for line in lines} == {len(head)} for _, note, head, lines in made)
+    notes = {title: note for title, note, *_ in made}
+    assert "No ε covers that choice" in notes["What was run"]
+    assert "Fewest steps, 250: CNN on the shipped set, CNN on the whole set." in notes["Accuracy"]
+    assert "2,000 training images held out" in notes["Learning rates tried, CNN"]
 
 
-def test_the_settings_are_those_of_the_rows():
-    seen = 0
-    for name, n, model, *cells in TABLES["What was run"][2]:
-        rows = recorded(SETS[name], model=model.lower(), epsilon=epsilon_of(cells[0]))
-        assert {f"{row['n']:,}" for row in rows} == {n}
-        agrees(cells, rows)
-        seen += len(rows)
-    assert seen == len(recorded("subset")) + len(recorded("full"))
+def runs(part, *accuracies, **fields):
+    """Rows that differ in the seed alone."""
+    row = {"part": part, "model": "mlp", "epsilon": 3.0, "noise": 1.25, "sigma": None, "batch": 250, "n": 10_000}
+    row |= {"steps": 800, "clip_norm": 1.0, "rate": 0.2, "spent": 2.999, "clipped": [0.9, 0.5]}
+    return [row | fields | {"seed": seed, "accuracy": accuracy} for seed, accuracy in enumerate(accuracies)]
 
 
-def test_the_accuracies_are_those_of_the_rows():
-    note, head, lines = TABLES["Accuracy"]
-    assert head[3:] == ["ε = 1", "ε = 3", "ε = 8", "not private"]
-    seen = 0
-    for name, model, steps, *cells in lines:
-        for column, cell in zip(head[3:], cells, strict=True):
-            epsilon = epsilon_of(column.removeprefix("ε = "))
-            rows = recorded(SETS[name], model=model.lower(), steps=int(steps), epsilon=epsilon)
-            assert cell == text([row["accuracy"] for row in rows])
-            seen += len(rows)
-    assert seen == sum(len(recorded(part)) for part in SETS.values())
-    assert "Fewest steps, 250: CNN on the shipped set, CNN on the whole set." in note
+PLAIN = {"epsilon": None, "noise": None, "clip_norm": None, "spent": None}
+MADE_UP = [
+    *(runs("search", accuracy, rate=rate)[0] for rate, accuracy in ((0.1, 0.5), (0.2, 0.7), (0.4, 0.6))),
+    *(runs("search", accuracy, rate=rate, **PLAIN)[0] for rate, accuracy in ((0.1, 0.9), (0.2, 0.8), (0.4, 0.25))),
+    *runs("subset", 0.80, 0.82),
+    *runs("subset", 0.9, 0.9, rate=0.1, **PLAIN),
+    *runs("tested", 0.7, 0.75),
+    *runs("full", 0.85, 0.86, steps=1000, n=60_000, batch=500),
+    *runs("opacus", 0.81, 0.85),
+    *runs("sweep", 0.5, 0.6, sigma=2.0, spent=0.5678),
+    *runs("sweep", 0.6, 0.6, sigma=2.0, batch=50, spent=0.25),
+    *runs("clip", 0.4, 0.5, clip_norm=0.1, rate=0.23456),
+]
+LINES = {
+    "What was run": [
+        ["shipped", "10,000", "MLP", "3", "1.2500", "0.025", "800", "1", "0.2", "0–1"],
+        ["shipped", "10,000", "MLP", "not private", "none", "0.025", "800", "none", "0.1", "0–1"],
+        ["whole", "60,000", "MLP", "3", "1.2500", "0.008333", "1000", "1", "0.2", "0–1"],
+    ],
+    "Accuracy": [
+        ["shipped", "MLP", "800", "81.00 ± 1.41", "90.00 ± 0.00"],
+        ["shipped, tested as the whole", "MLP", "800", "72.50 ± 3.54", ""],
+        ["whole", "MLP", "1000", "85.50 ± 0.71", ""],
+    ],
+    "Opacus at the same settings": [
+        *(["ε", "3"], ["σ", "1.2500"], ["q", "0.025"], ["Steps", "800"], ["Clip norm", "1"], ["Learning rate", "0.2"]),
+        *(["Seeds", "0–1"], ["dpml, %", "81.00 ± 1.41"], ["Opacus, %", "83.00 ± 2.83"], ["Difference", "+2.00 ± 2.24"]),
+    ],
+    "Noise and batch size": [["2", "60.00 ± 0.00 (ε 0.25)", "55.00 ± 7.07 (ε 0.568)"]],
+    "Clip norm": [["0.1", "0.2346", "50.0", "45.00 ± 7.07"]],
+    "Learning rates tried, MLP": [
+        ["3", "50.00", "70.00 (taken)", "60.00"],
+        ["not private", "90.00 (taken)", "80.00", "25.00"],
+    ],
+}
 
 
-def test_opacus_stands_beside_the_same_settings():
-    seen = 0
-    _, head, lines = TABLES["Opacus at the same settings"]
-    names, *columns = zip(head, *lines, strict=True)
-    assert names == ("Setting", *experiment.CHOSEN_HEAD, "dpml, %", "Opacus, %", "Difference")
-    for model, *cells, mine, theirs, difference in columns:
-        rows = recorded("opacus", model=model.lower())
-        twins = recorded("subset", model=model.lower(), epsilon=3.0)
-        agrees(cells, rows)
-        agrees(cells, twins)
-        both = [[100 * row["accuracy"] for row in some] for some in (twins, rows)]
-        assert (mine, theirs) == (text([x / 100 for x in both[0]]), text([x / 100 for x in both[1]]))
-        mean, error = map(float, difference.split(" ± "))
-        assert mean == pytest.approx(statistics.mean(both[1]) - statistics.mean(both[0]), abs=0.006)
-        assert error == pytest.approx(math.sqrt(sum(statistics.variance(x) / 5 for x in both)), abs=0.006)
-        seen += len(rows)
-    assert seen == len(recorded("opacus"))
-
-
-def test_noise_and_clip_norm_are_those_of_the_rows():
-    _, head, lines = TABLES["Noise and batch size"]
-    seen = 0
-    for sigma, *cells in lines:
-        for column, cell in zip(head[1:], cells, strict=True):
-            rows = recorded("sweep", sigma=float(sigma), batch=int(column.removeprefix("Batches of ")))
-            assert cell == f"{text([row['accuracy'] for row in rows])} (ε {rows[0]['spent']:.3g})"
-            seen += len(rows)
-    assert seen == len(recorded("sweep"))
-    seen = 0
-    for clip_norm, rate, clipped, accuracy in TABLES["Clip norm"][2]:
-        rows = recorded("clip", clip_norm=float(clip_norm))
-        assert float(rate) == pytest.approx(rows[0]["rate"], rel=1e-3)
-        assert float(clipped) == pytest.approx(100 * statistics.mean(row["clipped"][-1] for row in rows), abs=0.051)
-        assert accuracy == text([row["accuracy"] for row in rows])
-        seen += len(rows)
-    assert seen == len(recorded("clip"))
-
-
-def test_the_trials_are_shown_with_the_one_taken():
-    seen = 0
-    for model in ("mlp", "cnn"):
-        note, head, lines = TABLES[f"Learning rates tried, {model.upper()}"]
-        ends = []
-        for level, *cells in lines:
-            rows = [recorded("search", model=model, epsilon=epsilon_of(level), rate=float(rate)) for rate in head[1:]]
-            accuracies = [row["accuracy"] for (row,) in rows]
-            taken = {row["rate"] for row in recorded("subset", model=model, epsilon=epsilon_of(level))}
-            for rate, accuracy, cell in zip(head[1:], accuracies, cells, strict=True):
-                assert cell == f"{100 * accuracy:.2f}" + (" (taken)" if {float(rate)} == taken else "")
-                assert ("taken" in cell) == (accuracy == max(accuracies))
-            name = level if level == "not private" else f"ε = {level}"
-            ends += [name] if "taken" in cells[0] + cells[-1] else []
-            seen += len(rows)
-        assert note.endswith(f"may lie outside: {', '.join(ends)}.")
-        assert "2,000 training images held out" in note
-    assert seen == len(recorded("search"))
+def test_the_cells_of_the_tables():
+    made = experiment.tables({**RECORD, "rows": MADE_UP})
+    assert {title: lines for title, _, _, lines in made} == LINES
+    heads, notes = ({one[0]: one[at] for one in made} for at in (2, 1))
+    assert heads["Accuracy"][3:] == ["ε = 3", "not private"]
+    assert heads["Noise and batch size"] == ["σ", "Batches of 50", "Batches of 250"]
+    assert heads["Learning rates tried, MLP"] == ["ε", "0.1", "0.2", "0.4"]
+    assert notes["Learning rates tried, MLP"].endswith("may lie outside: not private.")
 
 
 def test_what_the_page_says():
     page = " ".join((ROOT / "book" / "dpsgd_results.md").read_text(encoding="utf-8").split())
-    steps = {(part, model): {row["steps"] for row in recorded(part, model=model)} for part, model in TASKS}
-    assert steps == {(part, model): {count} for (part, model), count in TASKS.items()}
+    steps = {("subset", "mlp"): 800, ("full", "mlp"): 1000, ("subset", "cnn"): 250, ("full", "cnn"): 250}
+    for (part, model), count in steps.items():
+        assert {row["steps"] for row in recorded(part, model=model)} == {count}
     assert "The CNN has 250 steps* up to the last section" in page
     assert "The MLP has 800 steps on the shipped set and 1,000 on the whole one" in page
     assert {row["batch"] for row in recorded("subset")} == {250}
@@ -206,8 +152,7 @@ def test_seeds_in_short():
 
 
 def test_one_seed_has_no_spread_and_a_missing_part_no_table():
-    rows = [{**row, "epsilon": 3.0} for row in recorded("subset", model="mlp", epsilon=3.0)[:1]]
-    found = {title: lines for title, _, _, lines in experiment.tables({**RECORD, "rows": rows})}
+    found = {title: lines for title, _, _, lines in experiment.tables({**RECORD, "rows": runs("subset", 0.8)})}
     assert list(found) == ["What was run", "Accuracy"]
-    assert found["Accuracy"] == [["shipped", "MLP", "800", f"{100 * rows[0]['accuracy']:.2f}"]]
+    assert found["Accuracy"] == [["shipped", "MLP", "800", "80.00"]]
     assert experiment.tables({**RECORD, "rows": []}) == []

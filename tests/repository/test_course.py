@@ -182,41 +182,6 @@ def test_of_pips_settings_only_the_index_holds(course, house, monkeypatch):
     assert [*house.glob(".venv/**/tiny.py")] and not (house / "elsewhere").exists()
 
 
-FOLDERS = """
-import json, sys
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_server.serverapp import ServerApp
-
-app = ServerApp()
-app.initialize(sys.argv[1:], new_httpserver=False, find_extensions=False)
-at = [app.contents_manager.root_dir, app.kernel_manager.root_dir, app.contents_manager.preferred_dir]
-print(json.dumps([*at, KernelSpecManager().get_kernel_spec("python3").display_name]))
-"""
-
-
-def test_jupyter_opens_the_course_whatever_folder_is_configured(course, house, monkeypatch):
-    """And with the kernel of the environment, whatever kernels stand on Jupyter's path."""
-    monkeypatch.setitem(course.run.__kwdefaults__, "python", sys.executable)
-    run, calls = course.run, []
-    monkeypatch.setattr(course, "run", lambda root, *words: calls.append(words) or (0, ""))
-    assert course.lab(house, "--no-browser") == 0
-    options = [word for word in calls[-1] if str(word).startswith("--") and "Lab" not in word]
-    other, kernel, config = house / "other", house / "path" / "kernels" / "python3", house / "config"
-    for folder in (other, kernel, config, house / "work"):
-        folder.mkdir(parents=True)
-    (kernel / "kernel.json").write_text('{"argv": ["foreign"], "display_name": "Foreign"}', encoding="utf-8")
-    parts = [f"{part}.root_dir" for part in ("ServerApp", "FileContentsManager", "AsyncLargeFileManager")]
-    parts += ["ServerApp.notebook_dir", "NotebookApp.notebook_dir", "MappingKernelManager.root_dir"]
-    lines = [f"c.{part} = {str(other)!r}\n" for part in [*parts, "ServerApp.preferred_dir"]]
-    (config / "jupyter_server_config.py").write_text("".join(lines), encoding="utf-8")
-    monkeypatch.setenv("JUPYTER_PATH", str(kernel.parents[1]))
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(config))
-    status, output = run(house, "-c", FOLDERS, *options, show="$^")
-    assert status == 0, output
-    work = str(house / "work")
-    assert json.loads(output.splitlines()[-1]) == [work, work, "", "Python 3 (ipykernel)"]
-
-
 @pytest.mark.parametrize(
     ("system", "settings", "address", "needs"),
     [
