@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import html
+import importlib
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from book.ext import api, docstrings
+from book.ext import api, docstrings, recorded
 
-from .looking import DESKTOP, ask, build, open_page, resize, settings_of_the_book
+from .looking import DESKTOP, ROOT, ask, build, open_page, resize, settings_of_the_book
 
 PROBE = Path(__file__).with_name("probe.md").read_text(encoding="utf-8")
 
@@ -155,3 +157,31 @@ def test_formulas_are_set_wherever_they_stand(browser: Any, tmp_path: Path) -> N
     assert numbers == ["(1)", "(2)", "(3)"]
     for _, target in seen["references"]:
         assert browser.execute_script("return document.getElementById(arguments[0]) !== null", target.lstrip("#"))
+
+
+def shown_by(page: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+def words(cell: str) -> list[str]:
+    """A cell without its punctuation, which the page sets in its own way."""
+    return re.findall(r"-?\w[\w.,]*", cell)
+
+
+def test_records_stand_whole_on_their_pages(site: Path) -> None:
+    """How each was made, and every table that its script makes of it, cell by cell."""
+    count = 0
+    for source in sorted((ROOT / "book").glob("*.md")):
+        named = re.findall(r"^```\{dpml-record\} (\S+) ?(\S*)", source.read_text(encoding="utf-8"), re.MULTILINE)
+        page = (site / "book" / f"{source.stem}.html").read_text(encoding="utf-8")
+        bodies = re.findall(r"<tbody>.*?</tbody>", page, re.DOTALL)
+        shown = [[words(shown_by(cell)) for cell in re.findall(r"<td.*?</td>", body, re.DOTALL)] for body in bodies]
+        for name, part in named:
+            script = importlib.import_module(name)
+            record = json.loads(script.RESULTS.read_text(encoding="utf-8"))
+            record = record[part] if part else record
+            assert f"Recorded on {record['date']} with {record['command']}: " in shown_by(page)
+            for title, *_, lines in script.tables(record):
+                assert [words(recorded.unbroken(cell)) for line in lines for cell in line] in shown, title
+                count += 1
+    assert count > 40

@@ -4,11 +4,9 @@ import functools
 import json
 import logging
 import math
-import re
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -273,33 +271,6 @@ def test_the_tables_of_the_card_are_printed(made, capsys):
     _, into = made("gpu")
     assert gpu_tables.main([str(into)]) == 0
     assert "\nStacked models. " in capsys.readouterr().out
-
-
-def test_the_page_of_the_card_builds(made, tmp_path, monkeypatch):
-    """The page and its directive by Sphinx alone, where each warning is an error."""
-    application = pytest.importorskip("sphinx.application")
-    docutils = pytest.importorskip("sphinx.util.docutils")
-    record, into = made("gpu")
-    monkeypatch.setattr(gpu_tables, "RESULTS", into)
-    (tmp_path / "book").mkdir()
-    page = (ROOT / "book" / "gpu_results.md").read_text(encoding="utf-8")
-    (tmp_path / "book" / "gpu_results.md").write_text(page, encoding="utf-8")
-    for name in ("index", "book/benchmarks"):
-        (tmp_path / f"{name}.md").write_text("---\norphan: true\n---\n\n# Another\n", encoding="utf-8")
-    (tmp_path / "index.md").write_text("# All\n\n```{toctree}\nbook/gpu_results\n```\n", encoding="utf-8")
-    folders = [str(tmp_path), None, str(tmp_path / "html"), str(tmp_path / "trees"), "html"]
-    options = {"extensions": ["myst_parser", "book.ext.recorded"], "html_theme": "basic"}
-    with warnings.catch_warnings(), docutils.docutils_namespace():
-        warnings.simplefilter("ignore")  # those of Sphinx' own parts; its log is what must be clean
-        app = application.Sphinx(*folders, confoverrides=options, status=None, warningiserror=True, keep_going=True)
-        app.build()
-    assert app.statuscode == 0
-    html = (tmp_path / "html" / "book" / "gpu_results.html").read_text(encoding="utf-8")
-    cells = [cell for *_, lines in gpu_tables.tables(record) for line in lines for cell in line if cell]
-    assert len(re.findall(r"<td><p>[^<]+</p></td>", html)) == len(cells)
-    assert html.count("<table") == len(gpu_tables.tables(record))
-    assert f"Recorded on {record['date']} with <code" in html
-    assert "CUDA" not in html  # None on the CPU
 
 
 # ---- limits ----

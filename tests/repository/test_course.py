@@ -348,22 +348,17 @@ def made(course, monkeypatch):
         lambda course, house: shutil.rmtree(house / course.PYTHON.parent),
         lambda course, house: setattr(course, "sys", SimpleNamespace(**{**vars(sys), "version_info": (3, 99, 0)})),
         lambda course, house: setattr(course, "PROBE", "import a_package_that_is_not_there"),
+        lambda course, house: house.rename(house.with_name("new")),
     ],
-    ids=["unfinished", "other pins", "other metadata", "damaged", "no Python", "another Python", "no package"],
+    ids=["unfinished", "other pins", "other metadata", "damaged", "no Python", "another Python", "no package", "moved"],
 )
-def test_an_environment_is_made_once_and_again_when_harmed(course, house, made, harm):
+def test_an_environment_is_made_once_and_again_when_harmed_or_moved(course, house, made, harm):
     course.prepare(house)
     course.prepare(house)
     assert made == [house]
-    harm(course, house)
-    course.prepare(house)
-    course.prepare(house)
-    assert made == [house, house]
-
-
-def test_a_folder_that_moved(course, house, made):
-    course.prepare(house)
-    new = house.rename(house.with_name("new"))
+    found = harm(course, house)
+    new = found if isinstance(found, Path) else house
+    course.prepare(new)
     course.prepare(new)
     assert made == [house, new]
 

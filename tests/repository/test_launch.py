@@ -11,6 +11,8 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 
+from tests.browser.looking import build
+
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = (ROOT / "_config.yml").read_text(encoding="utf-8")
 PAGES = ("book/index.html", "notebooks/01_promise.html", "notebooks/exercises/01_promise.html")
@@ -41,10 +43,7 @@ def built(folder, address):
         else:
             text = (ROOT / page).with_suffix(".ipynb").read_text(encoding="utf-8")
             path.with_suffix(".ipynb").write_text(re.sub(r"\[([^]\n]*)\]\([^)\n]*\)", r"\1", text), encoding="utf-8")
-    code = "from jupyter_book.cli.main import main; main()"
-    words = ["build", "--all", "--warningiserror", "--keep-going", str(folder)]
-    done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert build(folder, "--all", "--warningiserror", "--keep-going") == ""
     return folder / "_build" / "html"
 
 

@@ -51,9 +51,10 @@ def own_text() -> Iterator[tuple[str, str]]:
             yield name, path.read_text(encoding="utf-8")
 
 
-def test_the_list_is_there() -> None:
+def test_the_list_is_there_and_no_file_is_large() -> None:
     assert {"course.py", "pyproject.toml", "requirements.txt", "dpml/arguments.py"} <= set(FILES)
     assert NOTEBOOKS
+    assert [name for name in FILES if (ROOT / name).stat().st_size > 8_000_000] == []
 
 
 def faults_of_name(name: str) -> list[str]:
@@ -85,22 +86,6 @@ def test_names_do_on_every_system() -> None:
         assert lowered.setdefault(name.lower(), name) == name, f"{name} differs from another in case only"
 
 
-def test_no_file_is_large() -> None:
-    sizes = {name: (ROOT / name).stat().st_size for name in FILES}
-    assert {name: size for name, size in sizes.items() if size > 8_000_000} == {}
-
-
-def test_line_ends_are_lf() -> None:
-    faults = [name for name, _ in own_text() if b"\r" in (ROOT / name).read_bytes()]
-    assert faults == []
-    attributes = (ROOT / ".gitattributes").read_text(encoding="utf-8")
-    assert "* text=auto eol=lf" in attributes
-
-
-def test_text_ends_with_one_line_end() -> None:
-    assert [name for name, text in own_text() if not re.fullmatch(r"|(?s:.*)[^\n]\n", text)] == []
-
-
 # Put together from pieces, so that this file does not hold what it looks for.
 MACHINE = [
     *(
@@ -113,11 +98,14 @@ MACHINE = [
 ]
 
 
-def test_no_place_of_one_machine_and_no_package_host() -> None:
+def test_text_has_lf_one_at_its_end_no_place_of_one_machine_and_no_package_host() -> None:
     pattern = re.compile(r"(?<![\w.~*-])" + r"(?:" + "|".join(MACHINE) + ")")
-    found = {name: match.group() for name, text in own_text() if (match := pattern.search(text))}
-    assert found == {}
     assert pattern.search("in " + "/" + "root" + "/x") and pattern.search("https://" + "pypi" + ".org")
+    for name, text in own_text():
+        assert b"\r" not in (ROOT / name).read_bytes(), name
+        assert not text or (text.endswith("\n") and not text.endswith("\n\n") and text != "\n"), name
+        assert (found := pattern.search(text)) is None, f"{name}: {found}"
+    assert "* text=auto eol=lf" in (ROOT / ".gitattributes").read_text(encoding="utf-8")
 
 
 def test_no_python_by_path_and_no_path_split_at_a_slash() -> None:
@@ -179,17 +167,13 @@ def test_every_place_names_the_same_pythons() -> None:
     assert project["requires-python"] == f">={versions[0]}"
 
 
-def test_every_package_is_pinned_once() -> None:
+def test_every_package_is_pinned_once_and_the_metadata_asks_for_no_other() -> None:
     direct, transitive = requirements()
     assert not set(direct) & set(transitive)
     assert {"jupyter-book", "sphinx", "nbval", "numpy", "pytest", "scipy", "setuptools", "torch"} <= set(direct)
     assert not [name for name in direct if " ; " in direct[name]], "a direct one is needed on every system"
-
-
-def test_the_metadata_asks_for_nothing_that_is_not_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = project["dependencies"] + [line for extra in project["optional-dependencies"].values() for line in extra]
-    direct, _ = requirements()
     for line in wanted:
         if extra := re.fullmatch(r"dpml\[(\w+)\]", line):
             assert extra[1] in project["optional-dependencies"]
@@ -226,13 +210,9 @@ def test_installed_packages_agree_with_each_other() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_examples_of_the_readme_run() -> None:
+def test_the_readme_names_what_is_there_and_its_examples_run() -> None:
     outcome = doctest.testfile(str(ROOT / "README.md"), module_relative=False, encoding="utf-8")
-    assert outcome.failed == 0
-    assert outcome.attempted >= 7
-
-
-def test_the_readme_names_what_is_there() -> None:
+    assert outcome.failed == 0 and outcome.attempted >= 7
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w./]+(?:/|\.\w+))`", text)
     assert len(named) > 10

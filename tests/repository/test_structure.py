@@ -201,19 +201,15 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_public_names_state_their_source(name):
+def test_public_names_state_their_source_and_take_keywords_after_the_first(name):
     documentation = inspect.getdoc(FUNCTIONS[name]) or ""
     assert re.search(r"^Source: \S", documentation, re.MULTILINE)
     assert documentation.count("\nPrinted: ") == documentation.count("\nImplemented: ")
     if inspect.isfunction(FUNCTIONS[name]):
         assert "\nRaises:\n    ValueError: " in documentation
-
-
-@pytest.mark.parametrize("name", [n for n, f in FUNCTIONS.items() if inspect.isfunction(f)])
-def test_keyword_only_after_the_first(name):
-    kinds = [p.kind for p in inspect.signature(FUNCTIONS[name]).parameters.values()]
-    assert all(kind is inspect.Parameter.KEYWORD_ONLY for kind in kinds[1:])
-    assert kinds[0] in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        kinds = [p.kind for p in inspect.signature(FUNCTIONS[name]).parameters.values()]
+        assert all(kind is inspect.Parameter.KEYWORD_ONLY for kind in kinds[1:])
+        assert kinds[0] in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def test_parameter_names_are_on_the_notation_page():
@@ -261,7 +257,9 @@ def test_a_chapter_imports_what_it_teaches(path):
     assert taught <= {"", *dpml.CHAPTERS}
 
 
-def test_lazy_access():
+def test_import_dpml_loads_nothing_else_and_rooms_when_asked():
+    code = "import json, sys; before = {*sys.modules}; import dpml; print(json.dumps([*{*sys.modules} - before]))"
+    assert {name.split(".")[0] for name in fresh(code)} - sys.stdlib_module_names == {"dpml"}
     code = "import dpml, json; print(json.dumps([dpml.mechanisms.gaussian_delta(sigma=1.0, epsilon=0.0), dir(dpml)]))"
     value, listed = fresh(code)
     assert value == pytest.approx(0.3829249225480262, rel=1e-14)
@@ -279,11 +277,6 @@ def fresh(code, *arguments):
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     words = [sys.executable, "-c", code, *map(json.dumps, arguments)]
     return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout)
-
-
-def test_import_dpml_loads_nothing_else():
-    code = "import json, sys; before = {*sys.modules}; import dpml; print(json.dumps([*{*sys.modules} - before]))"
-    assert {name.split(".")[0] for name in fresh(code)} - sys.stdlib_module_names == {"dpml"}
 
 
 COSTS = """
