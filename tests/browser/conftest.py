@@ -49,10 +49,8 @@ def address(site: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A Chromium without a window, with a fresh profile, that writes down every request and message."""
-    try:
-        from selenium import webdriver
-    except ModuleNotFoundError:
-        missing("selenium")
+    from selenium import webdriver
+
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
     driver_program = shutil.which("chromedriver")
     if program is None:

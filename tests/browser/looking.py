@@ -1,4 +1,4 @@
-"""What the browser tests ask of a page: one visit collects it, several tests read it."""
+"""How the browser tests build pages, open them, and ask what they show."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import yaml
+from typing import Any
 
 from book.ext import api
 
@@ -36,23 +34,11 @@ FLAGS = (
 
 
 def pages() -> list[str]:
-    """The pages of the table of contents as paths below the site, with those made from the package."""
-
-    def files(node: Any) -> Iterator[str]:
-        if isinstance(node, dict):
-            for key, value in node.items():
-                if key in ("root", "file"):
-                    yield value
-                elif key == "glob":
-                    yield from sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.glob(value))
-                else:
-                    yield from files(value)
-        elif isinstance(node, list):
-            for value in node:
-                yield from files(value)
-
-    written = files(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8")))
-    return [f"{page}.html" for page in (*written, *map(api.page_of, api.homes()))]
+    """The pages of the book as paths below the site, with those made from the package."""
+    folders = ("book/*.md", "notebooks/[0-9]*.ipynb", "notebooks/exercises/[0-9]*.ipynb")
+    written = [path for folder in folders for path in sorted(ROOT.glob(folder))]
+    names = [path.relative_to(ROOT).with_suffix("").as_posix() for path in written]
+    return [f"{page}.html" for page in (*names, "book/api/index", *map(api.page_of, api.homes()))]
 
 
 def newest(*paths: Path) -> float:
@@ -103,25 +89,13 @@ def prefer(driver: Any, scheme: str) -> None:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
-class Visit(NamedTuple):
-    """What one page showed: requests (address, status), console errors, facts, widths, colours, nameless controls."""
-
-    requests: list[tuple[str, int]]
-    console: list[str]
-    facts: dict[str, Any]
-    phone: dict[str, Any]
-    light: dict[str, Any]
-    dark: dict[str, Any]
-    nameless: list[str]
-
-
 NAMED_ROLES = {
     *("button", "checkbox", "combobox", "figure", "image", "img", "link", "radio", "searchbox", "slider"),
     *("spinbutton", "switch", "textbox"),
 }
 
 
-def _nameless(driver: Any) -> list[str]:
+def nameless(driver: Any) -> list[str]:
     """The controls, links and pictures that a screen reader would announce without a name.
 
     Formulas, thousands of nodes without a control among them, are left out for the moment of the question.
@@ -170,25 +144,3 @@ def open_page(driver: Any, url: str) -> None:
     """Open a page and wait until its formulas are set."""
     driver.get(url)
     assert ask_and_wait(driver, "settled"), f"MathJax did not finish on {url}"
-
-
-def look_at(driver: Any, address: str) -> Visit:
-    """Open a page once and collect all that the tests ask about it."""
-    driver.get("about:blank")
-    requests_of(driver)
-    driver.get_log("browser")
-    resize(driver, DESKTOP)
-    prefer(driver, "light")
-    open_page(driver, address)
-    facts = ask(driver, "facts")
-    light = ask(driver, "contrast")
-    nameless = _nameless(driver)
-    prefer(driver, "dark")
-    ask_and_wait(driver, "repainted", "dark")
-    dark = ask(driver, "contrast")
-    prefer(driver, "light")
-    resize(driver, PHONE)
-    phone = ask(driver, "widths")
-    resize(driver, DESKTOP)
-    console = [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-    return Visit(requests_of(driver), console, facts, phone, light, dark, nameless)

@@ -18,7 +18,20 @@ from book.ext import api
 from dpml.classroom.plain import with_plain_text
 from dpml.classroom.students import make_student_version
 
-from .looking import ROOT, Visit, look_at, pages, wait_for
+from .looking import (
+    DESKTOP,
+    PHONE,
+    ROOT,
+    ask,
+    ask_and_wait,
+    nameless,
+    open_page,
+    pages,
+    prefer,
+    requests_of,
+    resize,
+    wait_for,
+)
 
 OF_BOOK = pages()
 PAGES = [*OF_BOOK, "genindex.html", "search.html"]
@@ -26,28 +39,35 @@ PAGES = [*OF_BOOK, "genindex.html", "search.html"]
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_keeps_what_every_page_promises(browser: Any, page: str, address: str) -> None:
-    seen = look_at(browser, f"{address}/{page}")
-    alone_and_without_errors(seen, address)
-    everything_has_a_name(seen)
-    fits_a_phone(seen.phone)
+    """In the light, in the dark that the system prefers, on a phone; alone, and without an error."""
+    browser.get("about:blank")
+    requests_of(browser)
+    browser.get_log("browser")
+    resize(browser, DESKTOP)
+    prefer(browser, "light")
+    open_page(browser, f"{address}/{page}")
+    seen = ask(browser, "facts")
+    assert (nameless(browser), seen["twice"], seen["errors"]) == ([], [], []), "no name, or an id that stands twice"
+    assert [source for source, alt in seen["alts"] if not (alt or "").strip()] == []
     if page in OF_BOOK:
-        headings_are_in_order(seen.facts)
-        formulas_are_set(seen.facts)
-        dark_follows_the_system_and_is_readable(seen)
-
-
-def alone_and_without_errors(seen: Visit, address: str) -> None:
-    """It asks no other server, and everything that it asks for comes."""
-    own = (address, "data:", "file:", "blob:", "about:")
-    assert any(url.startswith(address) for url, _ in seen.requests), "the log is empty, so it proves nothing"
-    assert [url for url, _ in seen.requests if not url.startswith(own)] == []
-    assert [(url, status) for url, status in seen.requests if url.startswith(address) and status != 200] == []
-    assert (seen.console, seen.facts["errors"]) == ([], [])
-
-
-def everything_has_a_name(seen: Visit) -> None:
-    assert (seen.nameless, seen.facts["twice"]) == ([], []), "no name, or an id that stands twice"
-    assert [source for source, alt in seen.facts["alts"] if not (alt or "").strip()] == []
+        headings_are_in_order(seen)
+        formulas_are_set(seen)
+    light = ask(browser, "contrast")
+    prefer(browser, "dark")
+    ask_and_wait(browser, "repainted", "dark")
+    dark = ask(browser, "contrast")
+    assert page not in OF_BOOK or (max(dark["body"][:3]) < 60 and min(light["body"][:3]) > 240), "the background"
+    for side in (dark, light):
+        assert page not in OF_BOOK or (side["counted"] > 20 and side["worst"][0][0] >= 4.5), side["worst"]
+    prefer(browser, "light")
+    resize(browser, PHONE)
+    fits_a_phone(ask(browser, "widths"))
+    resize(browser, DESKTOP)
+    requests, own = requests_of(browser), (address, "data:", "file:", "blob:", "about:")
+    assert any(url.startswith(address) for url, _ in requests), "the log is empty, so it proves nothing"
+    assert [url for url, _ in requests if not url.startswith(own)] == []
+    assert [(url, status) for url, status in requests if url.startswith(address) and status != 200] == []
+    assert [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def headings_are_in_order(seen: dict[str, Any]) -> None:
@@ -74,14 +94,6 @@ def fits_a_phone(phone: dict[str, Any]) -> None:
     assert phone["out"] == []
     assert phone["cut"] == [], "a formula wider than its box must start at the left"
     assert phone["small"] == [], "labels of a figure must have at least 9 pixels"
-
-
-def dark_follows_the_system_and_is_readable(seen: Visit) -> None:
-    assert max(seen.dark["body"][:3]) < 60, f"the dark page's background is {seen.dark['body']}"
-    assert min(seen.light["body"][:3]) > 240, f"the light page's background is {seen.light['body']}"
-    for side in (seen.dark, seen.light):
-        assert side["counted"] > 20
-        assert side["worst"][0][0] >= 4.5, side["worst"]
 
 
 LINK = re.compile(r'<(?:a|img|link|script)\b[^>]*?\s(?:href|src)="([^"]*)"')

@@ -42,9 +42,8 @@ def cell_21(says, true_delta, true_epsilon, needed):
     says({"9.69": mechanisms.gaussian_sigma_classic(epsilon=0.5, delta=1e-5)})
     says({"7.04": mechanisms.gaussian_sigma(epsilon=0.5, delta=1e-5)}, within=0.01)
     assert mechanisms.gaussian_delta(sigma=7.04, epsilon=0.5) < 1e-5
-    with pytest.raises(ValueError, match=r"gaussian_sigma|20") as refusal:
+    with pytest.raises(ValueError, match=r"(?s)^(?=.*gaussian_sigma)(?=.*20)"):
         mechanisms.gaussian_sigma_classic(epsilon=20, delta=1e-5)
-    assert "gaussian_sigma" in str(refusal.value) and "20" in str(refusal.value)
 
 
 def cell_47(says, truth):

@@ -53,12 +53,8 @@ def cell_16(says, lines):
     ratios = [classic / least for _, classic, least in lines]
     says({"2.6": ratios[2], "9.6": ratios[0]})
     assert math.isclose(ratios[1], 3.054, abs_tol=5e-4)
-    says(
-        {
-            "191.9": privacy.sparse_scale_classic(epsilon=0.1, delta=1e-5, cutoff=1),
-            "19.2": math.sqrt(32 * math.log(1e5)),
-        }
-    )
+    says({"191.9": privacy.sparse_scale_classic(epsilon=0.1, delta=1e-5, cutoff=1)})
+    says({"19.2": math.sqrt(32 * math.log(1e5))})
     printed = math.sqrt(32 * math.log(1e5)) * 0.1
     above = [chance([f], [1], threshold=0.0, b=printed / 2, b2=printed) for f in (0.0, -1.0)]
     says({"1.92": printed, "0.337": above[1], "0.127": above[0] - math.exp(0.1) * above[1]})

@@ -76,9 +76,7 @@ def cell_36(says, plan, votes, p, draws, line, predicted):
 
 
 def cell_39(says, recorded, two, rate, nearest_centroid, pixels, truth):
-    for row in recorded["rows"]:
-        gap = abs(row["measured_over_all_noise_draws"] - row["predicted_release_rate"])
-        assert gap <= 6 * row["standard_deviation"] / math.sqrt(recorded["noise_draws"])
+    for row in recorded["rows"]:  # that they keep their predictions is in tests/experiments
         says({"0.979": row["measured_release_rate"]}, within=0.003)
         says({"81 %": row["accuracy_of_the_vote"]})
         assert row["released_as_on_all_records"] == pytest.approx(1.0)

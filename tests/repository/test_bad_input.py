@@ -7,6 +7,8 @@ fails here until each of its arguments has a good value.
 import inspect
 import math
 import re
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -121,24 +123,31 @@ def good_arguments(name):
     return arguments
 
 
+MASKED = np.ma.masked_array([0.0, 1.0], mask=[True, False])  # NumPy would use what stands behind the mask
+WIDEST = np.finfo(np.longdouble).max
+TOO_WIDE = [WIDEST] if np.finfo(np.float64).max < WIDEST else []  # refused as infinite, without a warning
+
+
 def bad_values(name, parameter):
     annotation = annotations(name)[parameter]
-    yield from ("0.5", "", b"1", object(), 1j, {0.5})
+    yield from ("0.5", "", b"1", object(), 1j, {0.5}, {}, Decimal(1))
     if "None" not in annotation:
         yield None
     if parameter not in TRUE_IS_GOOD:
         yield from (True, np.True_)
     yield from (math.nan, -math.inf, np.float64("nan"))
     yield from (np.timedelta64(1), np.timedelta64(1, "s"), np.array(np.timedelta64(1)), np.ma.masked)
-    yield from (np.ma.masked_array(1.0, mask=True), np.ma.masked_array([0.0, 1.0], mask=[True, False]))
+    yield from (np.ma.masked_array(1.0, mask=True), MASKED)
     if not entry(INFINITY_IS_GOOD, name, parameter):
-        yield math.inf
+        yield from (math.inf, *TOO_WIDE)
     if parameter not in SIGNED:
         yield from (-1, -1e-9)
+    if annotation == "int":
+        yield from (2.0, np.float64(2.0), Fraction(2))
     if "ArrayLike" in annotation or annotation == "Iterable[float]":
         yield from ([0.0, math.nan], [0.0, math.inf], ["a"], [None], [[1.0], [1.0, 0.0]])
-        if parameter not in TRUE_IS_GOOD:
-            yield [0.0, True]
+        yield from ([MASKED, MASKED], (MASKED,), [10**400])
+        yield [0.5] if parameter in TRUE_IS_GOOD else [0.0, True]
     else:
         yield from (np.array([0.5, 0.5]), [0.5, 0.5], [3, 3], np.array([0.5]))
         if parameter not in ANY_COUNT_IS_GOOD:
