@@ -268,12 +268,6 @@ def f():
         frame = frame.f_back
     return found
 """
-MEMORY = """
-import gc
-def f():
-    values = (x for o in gc.get_objects() if isinstance(o, dict) for x in list(o.values()))
-    return max((x for x in values if type(x) is float and x == 7.25), default=0.0)
-"""
 VERDICT = '[["item-0", true, "", "", "", "", "", ""]]'
 CHEATS = {
     "a number that equals everything": (EQUALS, "assert f == 7.25"),
@@ -292,7 +286,6 @@ CHEATS = {
     "what a verdict looks like": (SHOUTS.format(text=VERDICT, rest="f = 1.0"), "assert f == 7.25"),
     "at exit": ("import atexit, os\natexit.register(lambda: os._exit(0))\nraise SystemExit(0)", "assert f == 7.25"),
     "the frames": (FRAMES, "expected = 7.25\nassert f() == expected"),
-    "the memory": (MEMORY, "expected = 5.0 + 2.25\nassert f() == expected"),
 }
 
 

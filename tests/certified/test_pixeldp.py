@@ -1,10 +1,11 @@
 """PixelDP: the condition against its definition in high precision, exact coverage of the limits, worst cases."""
 
-import math
+import functools
 
 import mpmath
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import bdtr, bdtrc
 
 from dpml import mechanisms
@@ -73,20 +74,14 @@ def test_arrays_are_numbers_one_by_one():
         assert whole.tolist() == [[function(float(a), upper=float(b), **more) for b in u] for a in p[:, 0]]
 
 
-def laplace_cells(shift, cells=300):
+def cells_of(noise, shift, *, far, count):
     """The probabilities of cells of the line under noise around 0 and around `shift`, scale 1: a coarser mechanism."""
-    edges = np.concatenate([[-np.inf], np.linspace(-12.0, 12.0 + shift, cells), [np.inf]])
-
-    def below(z):
-        return np.where(z < 0.0, 0.5 * np.exp(-np.abs(z)), 1.0 - 0.5 * np.exp(-np.abs(z)))
-
-    return np.diff(below(edges)), np.diff(below(edges - shift))
+    edges = np.concatenate([[-np.inf], np.linspace(-far, far + shift, count), [np.inf]])
+    return np.diff(noise.cdf(edges)), np.diff(noise.cdf(edges - shift))
 
 
-def gaussian_cells(shift, cells=2000):
-    edges = np.concatenate([[-np.inf], np.linspace(-9.0, 9.0 + shift, cells), [np.inf]])
-    low, high = ([float(z) for z in edges - s] for s in (0.0, shift))
-    return tuple(np.diff([0.5 * math.erfc(-z / math.sqrt(2.0)) for z in zs]) for zs in (low, high))
+laplace_cells = functools.partial(cells_of, stats.laplace, far=12.0, count=300)
+gaussian_cells = functools.partial(cells_of, stats.norm, far=9.0, count=2000)
 
 
 def worst(law, law_moved, share):
@@ -113,10 +108,10 @@ def test_no_laplace_certificate_beyond_the_worst_classifier(p, u):
     assert sizes[0] <= sizes[1] * (1.0 + 1e-12)
     assert survives(*laplace_cells(sizes[1]), p, u)
     for share in (0.5, 0.2):
-        parts = [laplace_cells(sizes[1] * part, cells=120) for part in (share, 1.0 - share)]
+        parts = [laplace_cells(sizes[1] * part, count=120) for part in (share, 1.0 - share)]
         assert survives(*(np.outer(parts[0][i], parts[1][i]).ravel() for i in (0, 1)), p, u)
     if p + u == 1.0:
-        assert not survives(*laplace_cells(sizes[1] * 1.05, cells=20_000), p, u), "it is reached in one dimension"
+        assert not survives(*laplace_cells(sizes[1] * 1.05, count=20_000), p, u), "it is reached in one dimension"
 
 
 @pytest.mark.parametrize(("p", "u"), CASES)
