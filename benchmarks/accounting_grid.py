@@ -1,6 +1,6 @@
 """Try the tight accountant over a grid of settings, also absurd ones, and record where it is slow or its bracket wide.
 
-    python benchmarks/accounting_grid.py      some minutes; writes benchmarks/results/accounting_grid.json
+    python benchmarks/accounting_grid.py      about a minute; writes benchmarks/results/accounting_grid.json
 
 Each point asks for `pld.epsilon` and `pld.epsilon_bounds`. Three things are promised: no call takes more than a second
 of processor time, `epsilon` is not above the upper end, and the ends are at most 1e-4 max(1, epsilon / 100) apart, or
@@ -23,10 +23,10 @@ from benchmarks.record import save
 RESULTS = Path(__file__).resolve().parent / "results" / "accounting_grid.json"
 COMMAND = "python benchmarks/accounting_grid.py"
 QS, SIGMAS, STEPS, DELTAS = (
-    (1e-6, 1e-4, 0.01, 0.5),
-    (0.05, 0.5, 1.0, 10.0, 1000.0),
-    (2, 10**3, 10**6, 10**9),
-    (1e-12, 1e-5),
+    (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5),
+    (0.05, 0.3, 0.7, 1.0, 5.0, 1000.0),
+    (1, 100, 10**4, 10**6, 10**7, 10**9),
+    (1e-12, 1e-9, 1e-6, 1e-3),
 )
 POINTS = list(itertools.product(QS, SIGMAS, STEPS, DELTAS))
 SLOW = 1.0

@@ -48,7 +48,8 @@ def _show(value: Any) -> str:
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
     if hasattr(value, "dtype") and hasattr(value, "device"):
-        return f"a tensor of shape {tuple(value.shape)} of {value.dtype} on {value.device}"
+        shape = "" if getattr(value, "is_nested", False) else f" of shape {tuple(value.shape)}"  # which may have none
+        return f"a tensor{shape} of {value.dtype} on {value.device}"
     try:
         text = " ".join(repr(value).split("\n"))
     except ValueError:  # an int of more digits than Python prints

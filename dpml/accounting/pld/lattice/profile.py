@@ -272,8 +272,10 @@ def _folded(masses: Array, start: int, size: int) -> tuple[Array, int]:
 
 def _log1p(z: Any) -> Any:
     """That of SciPy, which knows no complex numbers of more than 64 bits a part."""
-    return 2.0 * np.arctanh(z / (2.0 + z))
+    x, y = z.real, z.imag
+    return 0.5 * np.log1p(2.0 * x + (x * x + y * y)) + 1j * np.arctan2(y, 1.0 + x)
 
 
 def _expm1(z: Any) -> Any:
-    return 2.0 * np.sinh(z / 2.0) * np.exp(z / 2.0)
+    x, y = z.real, z.imag
+    return np.expm1(x) * np.cos(y) - 2.0 * np.sin(y / 2.0) ** 2 + 1j * (np.exp(x) * np.sin(y))
