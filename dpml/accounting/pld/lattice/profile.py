@@ -273,7 +273,8 @@ def _folded(masses: Array, start: int, size: int) -> tuple[Array, int]:
 def _log1p(z: Any) -> Any:
     """That of SciPy, which knows no complex numbers of more than 64 bits a part."""
     x, y = z.real, z.imag
-    return 0.5 * np.log1p(2.0 * x + (x * x + y * y)) + 1j * np.arctan2(y, 1.0 + x)
+    square = np.maximum(2.0 * x + (x * x + y * y), -1.0 + 1e-15)  # so that 0 has a logarithm
+    return 0.5 * np.log1p(square) + 1j * np.arctan2(y, 1.0 + x)
 
 
 def _expm1(z: Any) -> Any:
