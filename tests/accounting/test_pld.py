@@ -275,6 +275,17 @@ def test_delta_and_epsilon_are_inverse_far_out():
         assert found.lower <= delta and delta * close <= found.upper
 
 
+@pytest.mark.parametrize(("q", "sigma", "delta", "most"), [(1e-6, 0.7, 1e-12, 10**7), (1e-4, 0.8, 1e-8, 10**4)])
+def test_a_curve_of_rare_records_rises_to_what_its_last_number_has_alone(q, sigma, delta, most):
+    counts = np.unique(np.geomspace(1, most, 25).astype(int))
+    curve = pld.epsilon_curve(q=q, sigma=sigma, steps=counts, delta=delta)
+    assert np.all(np.diff(curve) >= 0.0)
+    assert curve[-1] == pld.epsilon_curve(q=q, sigma=sigma, steps=[most], delta=delta)[0]
+    for at in (8, -1):
+        ends = pld.epsilon_bounds(q=q, sigma=sigma, steps=int(counts[at]), delta=delta)
+        assert ends.lower <= curve[at] <= ends.upper + 0.01
+
+
 @pytest.mark.parametrize(
     ("q", "sigma", "steps", "epsilon"), [(1e-6, 0.5, 10, 0.5), (1e-4, 0.5, 2, 1.0), (1e-6, 0.5, 1000, 0.56)]
 )

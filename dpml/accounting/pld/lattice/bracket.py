@@ -225,6 +225,9 @@ def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: 
         unsure = [count for count, found in _profiles(added, group, layout) if found.upper(ends[count]) > delta]
         more = _on_one_lattice(added, unsure[::-1], delta, tolerance) if unsure else {}
         ends |= {count: max(ends[count], end) for count, end in more.items()}
+    least = math.inf
+    for count in sorted(ends, reverse=True):  # what holds after more steps holds after fewer
+        least = ends[count] = min(least, ends[count])
     return ends
 
 
@@ -239,14 +242,16 @@ def _profiles(pair: Pair, counts: list[int], layout: Layout) -> Iterator[tuple[i
 
 
 def _on_one_lattice(pair: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
-    layout, guess, _ = _first([(pair, counts[-1])], delta, tolerance)
+    """The end of the largest number does not depend on the others: on its lattice they are found."""
+    most = counts[-1]
+    layout, guess, _ = _first([(pair, most)], delta, tolerance)
+    ends = {most: guess}
     if len(counts) > 1:
         least = layout_for([(pair, counts[0])], delta, 0.0, tolerance)
         window = layout.window
         missing = max(0.0, window.low - least.window.low) / (window.size * window.h)
         size = window.size * 2 ** math.ceil(math.log2(1.0 + missing))
         layout = layout._replace(window=window._replace(low=min(window.low, least.window.low), size=size))
-    ends = {}
-    for count, found in _profiles(pair, counts, layout):
-        guess = ends[count] = certified(found, delta, guess, tolerance)
+        for count, found in _profiles(pair, counts[:-1], layout):
+            guess = ends[count] = certified(found, delta, guess, tolerance)
     return ends
