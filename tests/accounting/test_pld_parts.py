@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import fft, special, stats
 
+from dpml import mechanisms
 from dpml.accounting import composition, pld
 from dpml.accounting.pld import fixed_size, losses, pairs
 from dpml.accounting.pld.lattice import bracket, discretise, layout, profile
@@ -260,6 +261,13 @@ def test_two_steps_against_an_integral(q, sigma, epsilon):
     assert high - low <= 2e-3 * truth
     low, high = bracket.epsilon_interval(parts, truth, 1e-4)
     assert low <= epsilon + 1e-9 and epsilon - 1e-9 <= high and high - low <= 1.1e-4
+
+
+@pytest.mark.parametrize("count", [10**6, 10**8])
+def test_many_small_parts_are_one_gaussian(count):
+    exact = mechanisms.gaussian_epsilon(sigma=1.0, delta=1e-5)
+    found = losses.compose([(losses.gaussian(sigma=math.sqrt(count)), count)], delta=1e-5)
+    assert found.lower <= exact <= found.upper <= found.lower + 1e-4 + 1.6e-11 * count
 
 
 @pytest.mark.parametrize("seed", range(14))

@@ -47,7 +47,8 @@ def layout_for(
     def plan(spent: float) -> Layout:
         layout = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, rarity, UNIT)
         if layout.felt and FINEST < UNIT:
-            layout = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, rarity, FINEST)
+            finer = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, rarity, FINEST)
+            layout = min(layout, finer, key=lambda either: either.error)
         return layout
 
     best = plan(1e-7 * (finite or 1e-5))
@@ -117,16 +118,16 @@ def _excess(value: Callable[[float], float], epsilon: float, delta: float) -> fl
 def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float, float]:
     """A layout, its upper end, and the slope of -log delta there. Planned anew while an error is felt."""
     layout, end, slope = layout_for(parts, delta, None, tolerance), math.inf, 0.0
-    if layout.largest:  # a look will do
-        layout = layout_for(parts, delta, None, 30.0 * tolerance)
-    for look in range(4):
+    if layout.largest and (look := layout_for(parts, delta, None, 30.0 * tolerance)).cost < layout.cost / 2:
+        layout = look
+    for _ in range(4):
         found = profile_of(parts, layout, discretise.worse)
         end = min(end, certified(found, delta, layout.guess, tolerance))
         slope = max(found.slope(end), layout.window.lam)
         off, noise = layout.steps * layout.window.h**2 * (slope + 1.0) / 12.0, found.noise(end, delta) / slope
         if end == 0.0 or off + noise <= tolerance * scale(end):
             break
-        if layout.largest and look > 0:
+        if layout.largest:
             if noise <= 100.0 * tolerance * scale(end):
                 break
             tolerance *= 30.0  # fewer points round less

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dpml.accounting.pld.lattice.profile import UNIT, Window
-from dpml.accounting.pld.limits import scale
+from dpml.accounting.pld.limits import INTERVAL, scale
 from dpml.accounting.pld.pairs import Array, Pair
 
 LARGEST = 2**20
-"""No lattice and no window has more points: those would cost seconds and gain little."""
+"""Lattices and windows have more points, four times as many, only where the ends would be far apart without."""
 
 _FAINT = 1e11  # a delta of so many units of rounding of the tilted total mass, or less, may feel it
 
@@ -62,6 +62,7 @@ class Layout(NamedTuple):
     steps: float  # number of losses that are not all but on a node
     largest: bool  # whether no layout has more points
     felt: bool  # whether rounding will be
+    error: float  # of an end, by step and rounding, about
 
 
 def coarse_law(pair: Pair) -> CoarseLaw:
@@ -144,11 +145,16 @@ def plan_layout(
     for chosen in (best, *(best - np.array([1, 2, 3, 5, 8, 13, 21]))):
         split = rare is not None and value[chosen] < faint and chosen > best - 13
         if rare is not None and split:
-            felt = rare.noise > 0.1 * share * math.sqrt(min(1.0, lams[chosen] * guess))
+            noise = 3.0 * rare.noise / math.sqrt(min(1.0, lams[chosen] * guess))
         else:
-            room = share * math.exp(min(value[chosen], 0.0)) * math.sqrt(min(1.0, lams[chosen] * h))
-            felt = 30.0 * unit * steps > room
-        if chosen < 0 or (chosen != best and felt):
+            noise = (
+                10.0
+                * unit
+                * steps
+                * math.exp(min(max(-value[chosen], 0.0), 600.0))
+                / math.sqrt(min(1.0, lams[chosen] * h))
+            )
+        if chosen < 0 or (chosen != best and noise > 0.3 * share):
             continue
         lam, at = float(lams[chosen]), len(lams) + int(chosen)
         log_alias = max(float(value[chosen]) + math.log(min(1e-3, tolerance * relative * lam / 20.0)), -60.0)
@@ -159,13 +165,15 @@ def plan_layout(
         above, below = at + 1 + int(np.argmin(ends[at + 1 :])), int(np.argmax(ends[:at]))
         high = max(float(ends[above]), guess)
         width = (high - float(ends[below])) * (1.0 if chosen == best or split else 3.0)
-        candidates.append((width, lam, below, float(ends[below]), above, high, float(value[chosen]), bool(felt)))
+        candidates.append((width, lam, below, float(ends[below]), above, high, float(value[chosen]), float(noise)))
     # the best tilt by the bound may stand where the law is about to fall into its far tail: less tilt, smaller window
-    _, lam, below, low, above, high, log_value, felt = min(candidates)
+    _, lam, below, low, above, high, log_value, noise = min(candidates)
     whole = sum(count * (top + 4.0 * h) for (_, count), (_, top) in zip(laws, tails, strict=True))
     high = max(high, whole) if whole < 2.0 * high else high  # room for all sums, never less than the bound asks for
     low = min(low, high - 100.0 * h)
-    largest = LARGEST if unit == UNIT else LARGEST / 4
+    steep = max(float(lams[best]), slope) + 1.0
+    enough = math.sqrt(12.0 * 0.3 * INTERVAL * relative / (moving * steep))  # a step that leaves the interval narrow
+    largest = LARGEST / 4 if unit < UNIT else min(max(LARGEST, (high - low) / enough), 4 * LARGEST)
     h = max(h, (high - low) / largest, span / largest)
     size = max(10, math.ceil(math.log2((high - low) / h)))
     gaps = [seen.atoms[-1] - seen.atoms[0] for seen, _ in laws if len(seen.atoms) > 1]
@@ -177,7 +185,8 @@ def plan_layout(
     if rare and log_value < faint:
         window = window._replace(common=rare.common, steep=rare.steep)
     cost = max(2.0**size, 2.0 * span / h)
-    return Layout(window, tails, guess, log_bound, cost, moving, cost >= largest, felt)
+    error = moving * h * h * steep / 12.0 + noise / steep
+    return Layout(window, tails, guess, log_bound, cost, moving, cost >= largest, noise > 0.3 * share, error)
 
 
 class Rare(NamedTuple):
