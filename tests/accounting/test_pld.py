@@ -275,6 +275,11 @@ def test_delta_and_epsilon_are_inverse_far_out():
         assert found.lower <= delta and delta * close <= found.upper
 
 
+def test_the_wide_ends_are_those_that_the_docstring_shows():
+    found = pld.epsilon_bounds(q=1e-6, sigma=0.7, steps=10**7, delta=1e-12)
+    assert f"gives [{found.lower:.4f}, {found.upper:.4f}]" in " ".join(pld.epsilon_bounds.__doc__.split())
+
+
 @pytest.mark.parametrize(("q", "sigma", "delta", "most"), [(1e-6, 0.7, 1e-12, 10**7), (1e-4, 0.8, 1e-8, 10**4)])
 def test_a_curve_of_rare_records_rises_to_what_its_last_number_has_alone(q, sigma, delta, most):
     counts = np.unique(np.geomspace(1, most, 25).astype(int))

@@ -216,10 +216,11 @@ def test_longer_floats_narrow_what_rounding_leaves(common):
     assert widths[1] < 1e-2 * widths[0]
 
 
-def test_two_lattices_and_an_infinite_loss():
+@pytest.mark.parametrize("common", [-math.inf, 0.0])
+def test_two_lattices_and_an_infinite_loss(common):
     first = discretise.Lattice(-2, 0.0, np.array([0.2, 0.3, 0.1, 0.3]), 0.1)
     second = discretise.Lattice(0, 0.05, np.array([0.5, 0.45]), 0.05)
-    window = profile.Window(0.1, -1.0, 64, 2.0, -5.0, 40.0)
+    window = profile.Window(0.1, -1.0, 64, 2.0, -5.0, 40.0, common, 300.0)
     parts = [(profile.transformed(first, window), 2), (profile.transformed(second, window), 1)]
     found = profile.tilted_profile(parts, window)
     total = np.convolve(convolved(first.masses, 2), second.masses)

@@ -96,9 +96,8 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     settings of training runs, 3e-3 epsilon where epsilon is below 1/30, and 3e-6 where it is below 1e-3. Where rare
     records (q below 1e-4 or so) go through many steps they may be four times as far apart, and a hundred times beyond
     two million steps or on a processor without extended precision: q = 1e-6, sigma = 0.7, 1e7 steps, delta = 1e-12
-    gives [0.0661, 0.0757]. They may be
-    wider where delta is below 1e-50 or so. Both hold all the same. The upper end is infinite only where that is true:
-    delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
+    gives [0.0661, 0.0756]. They may be wider where delta is below 1e-50 or so. Both hold all the same. The upper end is
+    infinite only where that is true: delta = 0, or sigma = 0 with delta < 1 - (1 - q)^steps.
 
     Raises:
         ValueError: if q is not in [0, 1], sigma not in [0, inf), steps not an integer in [0, 1e9] or delta neither 0

@@ -115,9 +115,9 @@ def _excess(value: Callable[[float], float], epsilon: float, delta: float) -> fl
     return math.log(reached) - math.log(delta) if reached > 0.0 else -700.0
 
 
-def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float, float]:
-    """A layout, its upper end, and the slope of -log delta there. Planned anew while an error is felt."""
-    layout, end, slope = layout_for(parts, delta, None, tolerance), math.inf, 0.0
+def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float]:
+    """A layout and its upper end. Planned anew while an error is felt."""
+    layout, end = layout_for(parts, delta, None, tolerance), math.inf
     if layout.largest and (look := layout_for(parts, delta, None, 30.0 * tolerance)).cost < layout.cost / 2:
         layout = look
     for _ in range(4):
@@ -132,7 +132,7 @@ def _first(parts: Parts, delta: float, tolerance: float) -> tuple[Layout, float,
                 break
             tolerance *= 30.0  # fewer points round less
         layout = layout_for(parts, delta, end, tolerance, slope)
-    return layout, end, slope
+    return layout, end
 
 
 def epsilon_upper(parts: Parts, delta: float, tolerance: float) -> float:
@@ -158,7 +158,7 @@ def upper_of_both(removed: Pair, steps: int, delta: float, *, below: float = mat
 
 
 def epsilon_interval(parts: Parts, delta: float, tolerance: float, known: float | None = None) -> tuple[float, float]:
-    """(lower, upper), at most tolerance * `scale` apart unless the lattice would exceed `LARGEST`.
+    """(lower, upper), at most tolerance * `scale` apart unless that takes too many points.
 
     An upper end that is `known` is returned as it is.
     """
@@ -166,9 +166,9 @@ def epsilon_interval(parts: Parts, delta: float, tolerance: float, known: float 
         atoms = parts[0][0].atoms if len(parts) == parts[0][1] == 1 and parts[0][0].beyond == delta else ()
         return (atoms[-1] * (1.0 - 1e-11), atoms[-1]) if atoms else (0.0, math.inf)  # all finite losses are covered
     if known is None:
-        layout, high, slope = _first(parts, delta, tolerance)
+        layout, high = _first(parts, delta, tolerance)
     else:
-        layout, high, slope = layout_for(parts, delta, known, tolerance), known, 0.0
+        layout, high = layout_for(parts, delta, known, tolerance), known
     low, asked = 0.0, tolerance
     for _ in range(4):
         found = profile_of(parts, layout, discretise.better)
@@ -245,7 +245,7 @@ def _profiles(pair: Pair, counts: list[int], layout: Layout) -> Iterator[tuple[i
 def _on_one_lattice(pair: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
     """The end of the largest number does not depend on the others: on its lattice they are found."""
     most = counts[-1]
-    layout, guess, _ = _first([(pair, most)], delta, tolerance)
+    layout, guess = _first([(pair, most)], delta, tolerance)
     ends = {most: guess}
     if len(counts) > 1:
         least = layout_for([(pair, counts[0])], delta, 0.0, tolerance)

@@ -25,7 +25,8 @@ from dpml.accounting.pld.limits import INTERVAL, scale
 from dpml.accounting.pld.pairs import Array, Pair
 
 LARGEST = 2**20
-"""Lattices and windows have more points, four times as many, only where the ends would be far apart without."""
+"""Lattices and windows have more points, up to four times as many, only where the ends would be far apart without; in
+longer floats, which take four times as long, a quarter."""
 
 _FAINT = 1e11  # a delta of so many units of rounding of the tilted total mass, or less, may feel it
 
@@ -145,15 +146,10 @@ def plan_layout(
     for chosen in (best, *(best - np.array([1, 2, 3, 5, 8, 13, 21]))):
         split = rare is not None and value[chosen] < faint and chosen > best - 13
         if rare is not None and split:
-            noise = 3.0 * rare.noise / math.sqrt(min(1.0, lams[chosen] * guess))
+            noise, narrow = 3.0 * rare.noise, guess
         else:
-            noise = (
-                10.0
-                * unit
-                * steps
-                * math.exp(min(max(-value[chosen], 0.0), 600.0))
-                / math.sqrt(min(1.0, lams[chosen] * h))
-            )
+            noise, narrow = 10.0 * unit * steps * math.exp(min(max(-value[chosen], 0.0), 600.0)), h
+        noise /= math.sqrt(min(1.0, lams[chosen] * narrow))
         if chosen < 0 or (chosen != best and noise > 0.3 * share):
             continue
         lam, at = float(lams[chosen]), len(lams) + int(chosen)

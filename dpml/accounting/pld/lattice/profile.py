@@ -183,7 +183,7 @@ def transformed(lattice: Lattice, window: Window) -> Transform:
         fixed += (24.0 + rows + 2.0 * abs(lam) * max(abs(losses[0]), abs(window.common))) * window.unit
         total = float(folded.sum())
         c, wrong_c = most + fft.rfft(folded), total * unit + (total + most) * fixed
-        c[c == 0.0] = 1e-300  # so that it has a logarithm
+        c[c == 0.0] = 1e-30  # so that it has a logarithm
         size_c = np.abs(c) + wrong_c
         logs_c, gain = np.log(c), _log1p(z / c)
         share, rate_common = np.log1p(size_z / size_c), wrong_c / size_c
@@ -218,7 +218,7 @@ def tilted_profile(parts: list[tuple[Transform, int]], window: Window) -> Profil
     error_of = weights * added(lambda seen: seen.rate[matter])
     if split:
         of_common, gain = added(lambda seen: seen.common), added(lambda seen: seen.gain)
-        close = matter & (np.abs(gain) < 1.0)
+        close = matter & (added(lambda seen: np.abs(seen.gain)) < 1.0)
         values[matter] -= np.exp(of_common[matter])
         values[close] = np.exp(of_common[close]) * _expm1(gain[close])
         weights *= -np.expm1(-added(lambda seen: seen.share[matter]))
