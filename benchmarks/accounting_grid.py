@@ -45,7 +45,7 @@ def measure(q: float, sigma: float, steps: int, delta: float) -> list[float]:
 
 
 def allowed(epsilon: float) -> float:
-    """The documented width of a bracket."""
+    """The documented width of a bracket in ordinary settings."""
     return 1e-4 * max(min(1.0, 30.0 * epsilon), 0.03, epsilon / 100.0)
 
 
@@ -68,7 +68,7 @@ def tables(record: dict[str, Any]) -> list[tuple[str, str, list[str], list[list[
     for name, judge in (
         (f"a call above {SLOW:g} s", is_slow),
         ("`pld.epsilon` above the upper end", is_above),
-        ("a bracket wider than documented", is_wide),
+        ("a bracket wider than in ordinary settings", is_wide),
     ):
         counted.append([name, f"{sum(map(judge, rows))} of {len(rows)}"])
     missed = [
