@@ -28,6 +28,7 @@ import functools
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from dpml import numerics
@@ -85,12 +86,14 @@ def _between(edges: Array, a: float, mu: float, log_factor: float, reach: float)
             log_density = log_factor + log_mass(x, a, mu)
             p[chosen] += weight * half * np.exp(log_density + x / 2.0)
             q[chosen] += weight * half * np.exp(log_density - x / 2.0)
-    sums = []
-    for part in (p, q):
-        total = np.add.reduceat(np.append(part, 0.0), first)
-        total[first == np.append(first[1:], len(part))] = 0.0  # reduceat gives an element where a cell is empty
-        sums.append(total)
-    return sums[0], sums[1]
+    return _sums_from(first, p), _sums_from(first, q)
+
+
+def _sums_from(first: NDArray[np.intp], values: Array) -> Array:
+    """The sums of the values from each of these indices up to the next; 0 where there are none."""
+    sums: Array = np.add.reduceat(np.append(values, 0.0), first)
+    sums[first == np.append(first[1:], len(values))] = 0.0  # there reduceat gives an element
+    return sums
 
 
 def log_mass(centre: Array, half: float, deviation: float) -> Array:
@@ -168,7 +171,7 @@ def larger(inner: Pair, outer: Pair) -> Pair:
         p[lower], q[lower] = p[lower] + less, q[lower] + more
         p[upper], q[upper] = p[upper] + more, q[upper] + less
         first = np.concatenate([[0], np.searchsorted(merged, edges) + 1])
-        return np.add.reduceat(p, first), np.add.reduceat(q, first)
+        return _sums_from(first, p), _sums_from(first, q)
 
     inside = inner.points[np.abs(inner.points) < c]
     ends = np.array([c * (1.0 - 1e-6), c * (1.0 + 1e-6)])

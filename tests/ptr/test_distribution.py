@@ -87,6 +87,28 @@ def test_cells_may_be_merged():
         assert q1 == pytest.approx(np.add.reduceat(q, groups), rel=1e-13)
 
 
+@pytest.mark.parametrize("given", [ONE, {**ONE, "tau": 0.3, "delta0": 1e-3}, {**ONE, "scale": 0.05}])
+def test_a_cell_between_equal_edges_is_empty(given):
+    """Poisson sampling maps every loss below its least one to -inf: there edges coincide."""
+    edges = np.linspace(-6.0, 6.0, 25)
+    often = np.sort(np.concatenate([edges, edges[[0, 7, 24]], 2 * [-np.inf], 2 * [np.inf]]))
+    empty = np.concatenate([[False], often[1:] == often[:-1], [False]])
+    three = _worst_pairs.worst_pairs(parameters(**given))
+    others = [pairs.gaussian(0.9), pairs.laplace(2.0), pairs.two_answers(1.0, 0.1), pairs.replaced(0.9, 0.2)]
+    for pair in (*three, *others, *map(pairs.exchanged, three), *(pairs.poisson(pair, 0.5) for pair in three)):
+        once = pair.cells(np.unique(often))
+        for mass, wanted in zip(pair.cells(often), once, strict=True):
+            assert not mass[empty].any()
+            assert mass[~empty] == pytest.approx(wanted, rel=1e-11, abs=1e-300)
+
+
+def test_no_tolerance_counts_a_mass_twice():
+    """With these numbers a node of the lattice met the least loss, and what lies there was added once more: 6.579."""
+    ends = privacy.epsilon_bounds(q=0.01, sigma=1.1, tau=0.3, scale=1.0, delta0=1e-3, steps=100, delta=1e-5)
+    loss = losses.poisson(privacy.privacy_loss(sigma=1.1, tau=0.3, scale=1.0, delta0=1e-3), q=0.01)
+    assert ends.upper == pytest.approx(losses.compose([(loss, 100)], delta=1e-5).upper, abs=2e-4)
+
+
 # ---- one release ----
 
 

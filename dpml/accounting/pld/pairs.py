@@ -5,9 +5,9 @@ r"""One direction of a mechanism: a law P against a law Q, seen through the priv
     L = \log \frac{dP}{dQ}, \qquad \delta(\varepsilon) = \int (dP - e^\varepsilon dQ)_+
 
 For accounting a pair is known by the masses that P and Q give to sets {t < L <= t'}. `Pair.cells` returns them, each
-with a relative error of at most `RELATIVE`, for any increasing edges. Three maps make new pairs from old ones:
-exchange of P and Q, Poisson sampling (P becomes (1 - q) Q + q P), and the symmetric pair of sampling without
-replacement.
+with a relative error of at most `RELATIVE`, for any edges in order, of which several may be equal or infinite. Three
+maps make new pairs from old ones: exchange of P and Q, Poisson sampling (P becomes (1 - q) Q + q P), and the symmetric
+pair of sampling without replacement.
 
 Masses of the normal law between consecutive points have a small *relative* error in every cell. For the cell with
 centre m and half-width w,
