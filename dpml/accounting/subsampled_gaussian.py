@@ -136,15 +136,20 @@ def after_each(
 ) -> Array:
     """Epsilon after each number of steps in an array, in its shape: the `known` ones, and all `others` at once.
 
+    What holds after more steps is taken to hold after fewer.
+
     Raises:
         ValueError: if steps is not an array of whole numbers in [0, most].
     """
     counts = arguments.array("steps", steps, low=0.0, high=most)
     if (counts != np.floor(counts)).any():
         raise ValueError(f"steps must be an array of whole numbers in [0, {most:g}], got an element that is not whole")
-    found = {count: known(count) for count in np.unique(counts).astype(int).tolist()}
-    left = [count for count, value in found.items() if value is None]
-    found |= others(left) if left else {}
+    at_once = {count: known(count) for count in np.unique(counts).astype(int).tolist()}
+    left = [count for count, value in at_once.items() if value is None]
+    found = {count: value for count, value in at_once.items() if value is not None} | (others(left) if left else {})
+    least = math.inf
+    for count in sorted(found, reverse=True):
+        least = found[count] = min(least, found[count])
     return np.array([found[int(c)] for c in counts.reshape(-1)], dtype=np.float64).reshape(counts.shape)
 
 

@@ -259,18 +259,26 @@ def line_certifies(step: Step, counts: Array, delta: float, epsilons: Array, lam
 def ends_on_lines(q: float, sigma: float, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
     """Number of steps -> upper end of epsilon, for those of the increasing `counts` where a line gives it.
 
-    At most `tolerance` above the truth, times `scale` of epsilon.
+    At most `tolerance` above the truth, times `scale` of epsilon; that of the last does not depend on the others. A
+    line is placed by Chernoff's bound of epsilon after the fewest and the most steps for which it is meant; where that
+    is far off, by the two ends themselves.
     """
-    begun = start(q, sigma, counts[-1], delta)
-    ends: dict[int, float] = {}
-    if begun is None:
-        return ends
-    removed, _, lam = begun
-    rest = counts
+    begun, last = start(q, sigma, counts[-1], delta), both_directions(q, sigma, counts[-1], delta, tolerance)
+    if begun is None or not agree(*last, tolerance):
+        return {}
+    (removed, _, lam), guess, rest = begun, last[1], counts[:-1]
+    ends, tilt = {counts[-1]: guess}, lam
     while rest:
         group = [count for count in rest if count * SPREAD >= rest[-1]]
         rest = rest[: -len(group)]
-        found, lam = _on_one_line(removed, np.array(group, dtype=np.float64), delta, tolerance, lam)
+        steps = np.array(group, dtype=np.float64)
+        found, lam = _placed_by_bounds(removed, steps, delta, tolerance, lam)
+        if np.isinf(found).any():
+            most = epsilon_ends(removed, group[-1], delta, guess, tilt, tolerance)
+            fewest = most and epsilon_ends(removed, group[0], delta, most.upper, most.lam, tolerance)
+            if most and fewest:
+                aims, tilt = [(steps[0], fewest.upper), (steps[-1], most.upper)], fewest.lam
+                found = np.minimum(found, _on_one_line(removed, steps, delta, tolerance, aims, tilt))
         for count, end in zip(group, found.tolist(), strict=True):
             if math.isinf(end):
                 alone = both_directions(q, sigma, count, delta, tolerance)
@@ -278,31 +286,45 @@ def ends_on_lines(q: float, sigma: float, counts: list[int], delta: float, toler
                     return ends  # the fewer the steps, the harder
                 end = alone[1]
             ends[count] = end
+        guess = ends[group[0]]
     return ends
 
 
-def _on_one_line(removed: Step, counts: Array, delta: float, tolerance: float, lam: float) -> tuple[Array, float]:
-    """Ends, infinite where there is none within the tolerance, and the tilt of the fewest steps."""
-    log_delta, nothing = math.log(delta), np.full(len(counts), math.inf)
+def _placed_by_bounds(removed: Step, counts: Array, delta: float, tolerance: float, lam: float) -> tuple[Array, float]:
+    """Ends, and the tilt of the fewest steps."""
+    log_delta = math.log(delta)
     view = placement.centred(removed, float(counts[0]), lam, log_delta=log_delta)
     if view is None:
-        return nothing, lam
+        return np.full(len(counts), math.inf), lam
     seen, lam, fewest = view
     other, most = placement.enough(seen, counts[-1], log_delta)
     aims = [(float(counts[0]), max(0.0, fewest - 2.0 / lam)), (float(counts[-1]), max(0.0, most - 2.0 / other))]
-    plan = placement.placement_for(seen, aims, log_delta, _OF_MANY)
-    blur = blur_for(tolerance * scale(aims[0][1]), lam)
-    found = plan and (line(removed, counts, plan, _OF_MANY) or line(removed, counts, plan, SHORT, blur))
-    if not found:
-        return nothing, lam
-    share = np.sqrt(counts) - math.sqrt(counts[0])
-    guess = aims[0][1] + (aims[1][1] - aims[0][1]) * share / max(float(share[-1]), 1e-300)
-    ends = _tight(found, log_delta, guess, tolerance)
+    return _on_one_line(removed, counts, delta, tolerance, aims, lam), lam
+
+
+def _on_one_line(
+    removed: Step, counts: Array, delta: float, tolerance: float, aims: list[tuple[float, float]], lam: float
+) -> Array:
+    """Ends, infinite where there is none within the tolerance, from a line for the aims: numbers of steps, epsilons."""
+    log_delta, ends = math.log(delta), np.full(len(counts), math.inf)
+    seen = placement.moments_near(removed, lam)
+    plan = seen and placement.placement_for(seen, aims, log_delta, _OF_MANY)
+    if not plan:
+        return ends
+    way = np.sqrt(counts) - math.sqrt(counts[0])
+    guess = aims[0][1] + (aims[1][1] - aims[0][1]) * way / max(float(way[-1]), 1e-300)
+    for share in (0.0, 1.0, 0.4):  # of the tolerance, for a blur
+        blur = blur_for(share * tolerance * scale(aims[0][1]), lam)
+        found = line(removed, counts, plan, SHORT if blur else _OF_MANY, blur)
+        if found:
+            ends = np.minimum(ends, _tight(found, log_delta, guess, tolerance))
+            if np.isfinite(ends).all() or (np.isinf(ends).all() and not blur):
+                break
     fine = np.flatnonzero(np.isfinite(ends))
     if len(fine):
-        fine = fine[~line_certifies(Step(removed.q, removed.sigma, -1.0), counts[fine], delta, ends[fine], found.lam)]
+        fine = fine[~line_certifies(Step(removed.q, removed.sigma, -1.0), counts[fine], delta, ends[fine], plan.lam)]
         ends[fine] = math.inf
-    return ends, lam
+    return ends
 
 
 def _tight(found: Line, log_delta: float, guess: Array, tolerance: float) -> Array:

@@ -226,9 +226,6 @@ def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: 
         unsure = [count for count, found in _profiles(added, group, layout) if found.upper(ends[count]) > delta]
         more = _on_one_lattice(added, unsure[::-1], delta, tolerance) if unsure else {}
         ends |= {count: max(ends[count], end) for count, end in more.items()}
-    least = math.inf
-    for count in sorted(ends, reverse=True):  # what holds after more steps holds after fewer
-        least = ends[count] = min(least, ends[count])
     return ends
 
 
