@@ -18,11 +18,18 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from dpml.classroom.plain import with_install, with_plain_text
+from dpml.classroom.plain import as_lines, with_plain_text
 from dpml.classroom.students import make_student_version
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = re.compile(r"^\s*(?:import|from) (?:torch|dpml\.training)\b", re.MULTILINE)
+
+INSTALL = """# Installs the course where it is missing, as on Colab.
+import importlib.util
+
+if importlib.util.find_spec("dpml") is None:
+    %pip install --quiet "{requirement}"
+"""
 
 
 def extras(notebook: Mapping[str, Any], root: Path = ROOT) -> list[str]:
@@ -31,6 +38,19 @@ def extras(notebook: Mapping[str, Any], root: Path = ROOT) -> list[str]:
     parts = re.findall(r"(?m)^from dpml\.lessons\.(\w+) import (\w+)", code)
     texts = [code, *((root / "dpml" / "lessons" / slug / f"{part}.py").read_text("utf-8") for slug, part in parts)]
     return ["notebooks", "torch"] if any(TORCH.search(text) for text in texts) else ["notebooks"]
+
+
+def with_install(notebook: dict[str, Any], *, address: str, extras: list[str]) -> dict[str, Any]:
+    """The notebook (nbformat 4, as parsed JSON) whose first code cell installs dpml with these extras, if it must.
+
+    `address` is that of a git repository which pip can read, such as ``https://host/owner/name``.
+    """
+    text = INSTALL.format(requirement=f"dpml[{','.join(extras)}] @ git+{address}")
+    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    cells = list(notebook["cells"])
+    first = next((n for n, one in enumerate(cells) if one["cell_type"] == "code"), len(cells))
+    cells.insert(first, {"id": "install", **cell, "source": as_lines(text.rstrip())})
+    return {**notebook, "cells": cells}
 
 
 def for_students(notebook: Mapping[str, Any], *, name: str, address: str) -> str:

@@ -1,4 +1,4 @@
-"""Notebooks that read well everywhere, and that install the course where it is missing.
+"""Notebooks that read well everywhere.
 
 The website and JupyterLab, with jupyterlab-myst, draw a box around a theorem. Colab, VS Code and a plain Jupyter show
 the fence as it is written, ``:::{prf:theorem} The Laplace mechanism``. Here a box becomes a quotation with a bold
@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["plain_text", "with_install", "with_plain_text"]
+__all__ = ["plain_text", "with_plain_text"]
 
 _BOX = re.compile(r"^:::\{(?:prf:)?(\w+)\} *([^\n]*)\n(?::\w+:[^\n]*\n)*(.*?)\n*^::: *$", re.MULTILINE | re.DOTALL)
 _FORMULA = re.compile(r"\$\$.+?\$\$|\$(?:(?!\n\n)[^$])+\$", re.DOTALL)
 _BLOCK = re.compile(r"[-*+|>`<]|\d+\.|\$\$")
-
-_INSTALL = """# Installs the course where it is missing, as on Colab.
-import importlib.util
-
-if importlib.util.find_spec("dpml") is None:
-    %pip install --quiet "{requirement}"
-"""
 
 
 def plain_text(text: str) -> str:
@@ -49,26 +42,6 @@ def with_plain_text(notebook: Mapping[str, Any]) -> dict[str, Any]:
     for cell in copied["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = as_lines(plain_text("".join(cell["source"])))
-    return copied
-
-
-def with_install(notebook: Mapping[str, Any], *, address: str, extras: Iterable[str]) -> dict[str, Any]:
-    """A copy of the notebook whose first code cell installs dpml with these extras, unless it is installed.
-
-    `address` is that of a git repository which pip can read, such as ``https://host/owner/name``.
-    """
-    copied = copy.deepcopy(dict(notebook))
-    text = _INSTALL.format(requirement=f"dpml[{','.join(extras)}] @ git+{address}")
-    cell: dict[str, Any] = {
-        "cell_type": "code",
-        "execution_count": None,
-        "metadata": {},
-        "outputs": [],
-        "source": as_lines(text.rstrip()),
-    }
-    cells = copied["cells"]
-    first = next((n for n, one in enumerate(cells) if one["cell_type"] == "code"), len(cells))
-    cells.insert(first, {"id": "install", **cell})
     return copied
 
 

@@ -11,7 +11,7 @@ import pytest
 from nbconvert.filters import markdown2html
 
 from book.ext import students
-from dpml.classroom.plain import plain_text, with_install, with_plain_text
+from dpml.classroom.plain import plain_text, with_plain_text
 from tests.sources import code_cells
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,9 @@ def test_every_notebook_is_plain_markdown_with_all_its_words(path):
 def test_the_first_code_cell_installs_the_course_only_where_it_is_missing(tmp_path):
     text = {"cell_type": "markdown", "metadata": {}, "source": ["# A"]}
     code = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": ["1"]}
-    made = with_install({"cells": [text, code, code], "nbformat": 4}, address=ADDRESS, extras=["notebooks", "torch"])
+    made = students.with_install(
+        {"cells": [text, code, code], "nbformat": 4}, address=ADDRESS, extras=["notebooks", "torch"]
+    )
     assert [made["cells"][k] for k in (0, 2, 3)] == [text, code, code]
     source = "".join(made["cells"][1]["source"])
     assert source.endswith(f'%pip install --quiet "dpml[notebooks,torch] @ git+{ADDRESS}"')

@@ -102,13 +102,6 @@ def test_a_cell_between_equal_edges_is_empty(given):
             assert mass[~empty] == pytest.approx(wanted, rel=1e-11, abs=1e-300)
 
 
-def test_no_tolerance_counts_a_mass_twice():
-    """With these numbers a node of the lattice met the least loss, and what lies there was added once more: 6.579."""
-    ends = privacy.epsilon_bounds(q=0.01, sigma=1.1, tau=0.3, scale=1.0, delta0=1e-3, steps=100, delta=1e-5)
-    loss = losses.poisson(privacy.privacy_loss(sigma=1.1, tau=0.3, scale=1.0, delta0=1e-3), q=0.01)
-    assert ends.upper == pytest.approx(losses.compose([(loss, 100)], delta=1e-5).upper, abs=2e-4)
-
-
 # ---- one release ----
 
 

@@ -313,11 +313,15 @@ def _on_one_line(
         return ends
     way = np.sqrt(counts) - math.sqrt(counts[0])
     guess = aims[0][1] + (aims[1][1] - aims[0][1]) * way / max(float(way[-1]), 1e-300)
+    allowed = tolerance * np.array([scale(float(epsilon)) for epsilon in guess])
     for share in (0.0, 1.0, 0.4):  # of the tolerance, for a blur
         blur = blur_for(share * tolerance * scale(aims[0][1]), lam)
         found = line(removed, counts, plan, SHORT if blur else _OF_MANY, blur)
         if found:
-            ends = np.minimum(ends, _tight(found, log_delta, guess, tolerance))
+            high = certified_ends(found, log_delta, guess, 0.02 * allowed)
+            below = np.where(np.isfinite(high), high, 0.0) - allowed
+            close = (below <= 0.0) | (found.log_lower(np.maximum(below, 0.0)) > log_delta)
+            ends = np.minimum(ends, np.where(close, high, math.inf))
             if np.isfinite(ends).all() or (np.isinf(ends).all() and not blur):
                 break
     fine = np.flatnonzero(np.isfinite(ends))
@@ -325,11 +329,3 @@ def _on_one_line(
         fine = fine[~line_certifies(Step(removed.q, removed.sigma, -1.0), counts[fine], delta, ends[fine], plan.lam)]
         ends[fine] = math.inf
     return ends
-
-
-def _tight(found: Line, log_delta: float, guess: Array, tolerance: float) -> Array:
-    allowed = tolerance * np.array([scale(float(epsilon)) for epsilon in guess])
-    ends = certified_ends(found, log_delta, guess, 0.02 * allowed)
-    below = np.where(np.isfinite(ends), ends, 0.0) - allowed
-    close = (below <= 0.0) | (found.log_lower(np.maximum(below, 0.0)) > log_delta)
-    return np.where(close, ends, math.inf)
