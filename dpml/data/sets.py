@@ -106,8 +106,7 @@ def emnist_letters(folder: str | os.PathLike[str] | None = None) -> Images:
 def cifar10(folder: str | os.PathLike[str] | None = None) -> Images:
     """Return the 50,000 training and 10,000 test colour images of CIFAR-10, labels 0 to 9.
 
-    The published archive holds pickles. They are opened after the checksum is verified, and by a reader that
-    builds NumPy arrays and plain Python values but calls nothing else.
+    The published archive holds pickles. They are opened after its checksum is verified.
 
     Args:
         folder: an existing folder to look in first. The docstring of `dpml.data` lists the other places.
