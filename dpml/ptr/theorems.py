@@ -214,9 +214,9 @@ def theorem_4_4(
 
     Implemented: $2a(a-1)/\sigma^2$, as in the appendix: 1.736e-4 in the same place, where the exact value is 1.728e-4.
 
-    Counterexample: the bound and the exact value at order 4.
+    Counterexample: the printed bound, which is the formula at sigma = tau = 1, the right one, and the exact value.
 
-    >>> from dpml.ptr import privacy
+    >>> from dpml.ptr import privacy, theorems
     >>> setting = {
     ...     "q": 0.01,
     ...     "sigma": 40.0,
@@ -224,6 +224,9 @@ def theorem_4_4(
     ...     "scale": 1.0,
     ...     "delta0": 1e-8,
     ... }
+    >>> unit = setting | {"sigma": 1.0, "tau": 1.0}
+    >>> print(f"{float(theorems.theorem_4_4_formula(4, **unit)):.3e}")
+    1.696e-03
     >>> for bound in (privacy.theorem_4_4, privacy.exact_subsampled_rdp):
     ...     print(f"{float(bound(4, **setting)):.3e}")
     1.736e-04

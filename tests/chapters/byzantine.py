@@ -23,10 +23,14 @@ def cell_14(says):
     figure = explorers.rules_in_the_plane()
     assert figure.frame(rule="krum").readout.endswith("1.19 off, with the liars at 1.25.")
     assert "Krum 1.19" in figure.frame(distance=2.0).title and "Krum 1.19" not in figure.frame(distance=2.25).title
+    for distance, a_lie in ((0.25, True), (1.0, True), (1.25, False), (2.0, False)):
+        honest, lies, _, answer = figure.frame(distance=distance, rule="krum").marks
+        gaps = [np.hypot(some.x - answer.x[0], some.y - answer.y[0]).min() for some in (honest, lies)]
+        assert (np.array(gaps) < 1e-9).tolist() == [not a_lie, a_lie]
     assert figure.frame(rule="mda").readout.endswith("1.09 off, with the liars at 3.")
     assert "the median is 0.32 off" in figure.frame(rule="median").readout
     assert "MDA 0.00" in figure.frame(rule="mda", distance=3.5).title
-    says({"1.09": 1.09, "0.32": 0.32})
+    says({"1.19": 1.19, "1.09": 1.09, "0.32": 0.32})
 
 
 def cell_16(says):

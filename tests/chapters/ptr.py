@@ -88,10 +88,10 @@ def cell_27(says, mnist, formula, true_value):
     says({"4.36": last_term(8) / 7})
     says({"13": math.floor(last_order(mnist["q"]))})
     wide = {"sigma": 6.0, "tau": 2 / 3, "scale": 1.0, "delta0": 1e-8}
-    for q in (1e-4, 1e-3, 0.01, 0.05):
+    for q in (1e-4, 1e-3, mnist["q"], 0.01, 0.05):
         allowed = np.arange(2.0, min(last_order(q), 32.0))
         ratio = privacy.theorem_4_4(allowed, q=q, **wide) / privacy.exact_subsampled_rdp(allowed, q=q, **wide)
-        assert (ratio >= 1.0).all() and (ratio < 2.3).all()
+        assert (ratio >= 1.0).all() and 1.15 < ratio.max() < 1.2
 
 
 def cell_32(says, bounds, by_renyi, moved, sigma_alone, baseline):

@@ -73,7 +73,9 @@ def two_cases() -> Explorer:
         ends = epsilon_1(sigma, tau, rare), epsilon_2(sigma)
         worse = "the close pair" if ends[1] >= ends[0] else "the troubled pair, which passes by accident,"
         meeting = _meeting(grid, one, two)
-        crosses = f"from ε ≈ {meeting:.2g} on trouble is worse" if meeting < most else "trouble is never worse"
+        crosses = (
+            f"from ε ≈ {meeting:.2g} on trouble is worse" if meeting < most else f"trouble is not worse up to {most:g}"
+        )
         epsilon = max(ends)
         decides = f"{worse} decides: ε = {epsilon:.2f}" if epsilon < most else f"{worse} decides: ε is above 12"
         told = [f"about {end:.2f}" if end < most else "above 12" for end in ends]
