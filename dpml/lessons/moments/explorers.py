@@ -85,7 +85,7 @@ def e2_integrand() -> Explorer:
                 Text(f"at z = λ + 1 = {lam + 1}: {power_of_ten(round(second))}", 52.0, 17.0, "D"),
             ],
             beside=[
-                Rule("muted", x=change, label=Text(f"λ = {change:.3g}", change + 1.0, 3e4, anchor="start")),
+                Rule("muted", x=change, label=Text(f"λ = {change:.3g}", change + (1 if change < 80 else -5), 3e4)),
                 Line(curve, truth(sigma), "guarantee", Text("α(λ), right", 178.0, 3e4)),
                 Line(curve, windowed(sigma, half), "source", Text("inside the window", 178.0, 2e-5)),
                 Points([lam], [right], "guarantee"),

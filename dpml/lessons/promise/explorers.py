@@ -74,7 +74,7 @@ def loss_densities() -> Explorer:
         [
             Range("noise", "noise", noises, 1.0, "The scale b of Laplace noise, or the σ of Gaussian noise."),
             Range("epsilon", "ε", [0.1, 0.25, 0.4, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0], 0.5),
-            Switch("mechanism", "Mechanism", LAWS, "laplace", "The law of the noise that is added to the answer."),
+            Switch("mechanism", "Mechanism", LAWS, "laplace", "Which noise is added to the answer."),
         ],
         x=Axis("output y", -4, 5),
         y=[Axis("density", 0, 1.3), Axis("privacy loss", -4, 4)],

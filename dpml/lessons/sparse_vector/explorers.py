@@ -57,8 +57,8 @@ def breaker() -> Explorer:
             marks=[
                 Rule("guarantee", y=1.0, label=Text("claimed: at most ε", 120.0, 0.6)),
                 curve("whole", "D", Text("as it should be", 1.1, 0.115)),
-                curve(variant, "D'", Text("" if variant == "whole" else names[variant].lower(), 120.0, 110.0)),
-                Points([k], [now], "D'"),
+                curve(variant, "source", Text("" if variant == "whole" else names[variant].lower(), 120.0, 110.0)),
+                Points([k], [now], "source"),
             ],
         )
 

@@ -95,7 +95,7 @@ def tail_bounds() -> Explorer:
                 "Noise",
                 {"laplace": "Laplace", "gaussian": "Gaussian"},
                 "laplace",
-                "The law of the noise, of standard deviation 1.",
+                "How the noise is distributed; its standard deviation is 1.",
             ),
         ],
         x=Axis("t, in standard deviations", 1, 8, ticks=range(1, 9)),
