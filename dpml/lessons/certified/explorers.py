@@ -166,7 +166,7 @@ def claimed_epsilon() -> Explorer:
         return Frame(
             title=f"{name}: claimed ε = {printed:.3g}; fresh noise of this scale has ε = {sound:.3g}, "
             f"{sound / printed:,.0f} times as much.",
-            readout=f"m = {m}, β = {beta}, ε₁ = {EPSILON_1}: a scale of "
+            readout=f"m = {m:,}, β = {beta}, ε₁ = {EPSILON_1}: a scale of "
             f"{budget.input_scale(dimension=dimension, beta=beta, m=m, epsilon_1=EPSILON_1):.3g} for each pixel. "
             "With one noise for all images no ε holds.",
             marks=[
