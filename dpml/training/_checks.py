@@ -179,6 +179,8 @@ def layers_that_mix(name: str, layer: nn.Module) -> None:
                 f"model must treat examples one by one, {place} with scale_grad_by_freq=True, which divides by counts "
                 "of the whole batch: set it to False"
             )
+        if isinstance(layer, nn.EmbeddingBag) and layer.sparse:
+            raise ValueError(f"model must have dense gradients, {place} with sparse=True: set it to False")
     if isinstance(layer, torch.jit.ScriptModule) or type(layer).__name__ == "OptimizedModule":
         raise ValueError(f"model must be an ordinary module, {place}: pass the model from before compilation")
 

@@ -1,5 +1,8 @@
 """The work behind `PerExample`: find the layers, listen to one forward pass, run backwards once, contract with weights.
 
+The gradients that come this way are those of the layers. So in every step the graph of the losses is looked through for
+another way to a trained parameter, and refused if a gradient comes along it.
+
 A unit is a module that owns a trained parameter directly; what lies inside a unit belongs to it. Finding the units
 costs more than the norms of a small model, so that it is done once and again only when the model's layers, their
 modes, or which parameters are trained have changed.
@@ -8,19 +11,19 @@ modes, or which parameters are trained have changed.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.nn.utils.parametrize import is_parametrized
 from torch.utils import _pytree as pytree
 
 from dpml.training import _checks
-from dpml.training._layers import Part, any_layer, named, rule_of
+from dpml.training._layers import Part, any_layer, batch_dimensions, named, rule_of
 
 Parts = list[tuple[str, Part]]
 
@@ -44,13 +47,15 @@ class Plan(NamedTuple):
 class Call(NamedTuple):
     """What one call of a unit left: its inputs and outputs as flat lists, and the edges where gradients arrive.
 
-    `versions` counts how often each input had been changed in place by then; `shapes` and `edges` are None for outputs
-    that are no tensors or have no gradient. `layout` rebuilds the arguments from `inputs`; `single` says that the
-    output is one tensor; `device` and `precision` are those of autocast, None if it was off.
+    `sources` are the edges by which the graph goes on behind the inputs. `versions` counts how often each input had
+    been changed in place by then; `shapes` and `edges` are None for outputs that are no tensors or have no gradient.
+    `layout` rebuilds the arguments from `inputs`; `single` says that the output is one tensor; `device` and `precision`
+    are those of autocast, None if it was off.
     """
 
     unit: Unit
     inputs: list[Any]
+    sources: list[GradientEdge | None]
     versions: list[int]
     edges: list[GradientEdge | None]
     shapes: list[torch.Size | None]
@@ -116,6 +121,8 @@ def _forward(model: nn.Module, plan: Plan, loss_fn: Any, x: Tensor, y: Tensor) -
         raise ValueError("loss_fn must return losses that depend on the trained parameters, got some without gradient")
     if len(calls) != len(plan.units) or len({id(call.unit) for call in calls}) != len(calls):
         _refuse_calls(plan, [id(call.unit) for call in calls])
+    if outside := _outside(losses, calls, plan.parameters):
+        _refuse_outside(losses, outside)
     return losses, calls
 
 
@@ -148,8 +155,9 @@ def _hooks_for_rule(unit: Unit, calls: list[Call]) -> list[Any]:
 
     def after(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
         output = _own(output)
-        value = (args[0] if args else kwargs["input"]).detach()
-        calls.append(Call(unit, [value], [value._version], [_edge(output)], [output.shape]))
+        given = args[0] if args else kwargs["input"]
+        value = given.detach()
+        calls.append(Call(unit, [value], [_edge(given)], [value._version], [_edge(output)], [output.shape]))
         return output
 
     return [unit.layer.register_forward_hook(after, prepend=True, with_kwargs=True)]
@@ -157,22 +165,24 @@ def _hooks_for_rule(unit: Unit, calls: list[Call]) -> list[Any]:
 
 def _hooks_for_any(unit: Unit, calls: list[Call]) -> list[Any]:
     """Around everything that the layer does, its own hooks included, since it will be run again with them."""
-    waiting: list[tuple[list[Any], list[int], Any]] = []
+    waiting: list[tuple[Any, ...]] = []
 
     def before(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         leaves, layout = pytree.tree_flatten((args, kwargs))
+        sources = [_edge(leaf) if isinstance(leaf, Tensor) else None for leaf in leaves]
         leaves = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        waiting.append((leaves, [leaf._version if isinstance(leaf, Tensor) else 0 for leaf in leaves], layout))
+        versions = [leaf._version if isinstance(leaf, Tensor) else 0 for leaf in leaves]
+        waiting.append((leaves, sources, versions, layout))
 
     def after(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        leaves, versions, layout = waiting.pop()
+        leaves, sources, versions, layout = waiting.pop()
         single = isinstance(output, Tensor)
         output = pytree.tree_map(_own, output)
         outputs = [leaf if isinstance(leaf, Tensor) else None for leaf in pytree.tree_leaves(output)]
         edges, shapes = [_edge(leaf) for leaf in outputs], [None if leaf is None else leaf.shape for leaf in outputs]
         device = next(layer.parameters()).device.type
         precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-        calls.append(Call(unit, leaves, versions, edges, shapes, single, layout, device, precision))
+        calls.append(Call(unit, leaves, sources, versions, edges, shapes, single, layout, device, precision))
         return output
 
     return [
@@ -195,6 +205,66 @@ def _refuse_calls(plan: Plan, calls: list[int]) -> None:
                 f"model must use each layer once, got {named(unit)}, which was called {times} times: make a layer "
                 "for each call (per_example_gradients serves such a model)"
             )
+
+
+def _outside(
+    losses: Tensor, calls: list[Call], parameters: Mapping[str, Tensor]
+) -> list[tuple[str, Tensor, Node | None, int]]:
+    """Where the graph of the losses meets a trained parameter outside its layer: its name, itself, who asks, and where.
+
+    What lies between the inputs and the outputs of a layer is not looked through: a step on a CPU takes a hundred times
+    as long.
+    """
+    seen = {edge.node for call in calls for edge in call.edges if edge is not None}
+    sources = [edge.node for call in calls for edge in call.sources if edge is not None]
+    waiting: list[tuple[Node, Node | None, int]]
+    waiting = [(node, None, 0) for node in (get_gradient_edge(losses).node, *sources)]
+    names: dict[int, str] = {}
+    found: list[tuple[str, Tensor, Node | None, int]] = []
+    while waiting:
+        node, asking, place = waiting.pop()
+        if node in seen:
+            continue
+        behind = node.next_functions
+        if behind:
+            seen.add(node)
+            waiting += [(one, node, i) for i, (one, _) in enumerate(behind) if one is not None]
+        elif isinstance(leaf := getattr(node, "variable", None), nn.Parameter):
+            names = names or {id(parameter): name for name, parameter in parameters.items()}
+            if id(leaf) in names:
+                found.append((names[id(leaf)], leaf, asking, place))
+    return found
+
+
+def _refuse_outside(losses: Tensor, outside: list[tuple[str, Tensor, Node | None, int]]) -> None:
+    """Refuse gradients that reach a parameter past its layer; those of a term with the factor 0 may."""
+    arriving: list[tuple[str, Tensor | None]] = []
+    handles = []
+    for name, _, asking, place in outside:
+        if asking is None:
+            raise ValueError(differs(name))
+        keep = partial(lambda name, place, into, _: arriving.append((name, into[place])), name, place)
+        handles.append(asking.register_hook(keep))
+    try:
+        with _no_autocast(losses.device.type):
+            ones = torch.ones_like(losses)
+            torch.autograd.grad(losses, [leaf for _, leaf, _, _ in outside], ones, retain_graph=True, allow_unused=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for name, gradient in arriving:
+        if gradient is not None and bool(gradient.any()):
+            raise ValueError(differs(name))
+
+
+def differs(name: str) -> str:
+    """What is said of a parameter whose weighted sum would not be the gradient of the weighted loss."""
+    return (
+        f"model must use parameters in their own layers and examples one by one, but the gradient of {name!r} "
+        "differs from the ordinary one: it is used outside its layer as well, the loss has a term in it (for a "
+        "penalty on weights use the optimizer's weight_decay), it has a hook, examples act on each other or on a later "
+        "batch, or the batch is not the first dimension"
+    )
 
 
 # ---- backwards ----
@@ -246,12 +316,12 @@ def _part(call: Call, gradients: list[Tensor | None], batch: int) -> Part | None
 def _check_batch_first(call: Call, batch: int) -> None:
     if call.unit.rule is not None and call.shapes[0] and call.inputs[0].shape[:1] == call.shapes[0][:1] == (batch,):
         return  # most layers, most of the time
-    shapes = [value.shape for value in call.inputs if isinstance(value, Tensor)]
-    given = len(shapes)
+    inputs = [value.shape for value in call.inputs if isinstance(value, Tensor)]
+    shapes = [*zip(inputs, batch_dimensions(call.unit.layer, len(inputs)), strict=True)]
     if call.single:
-        shapes += [shape for shape in call.shapes if shape is not None]
-    if not given or any(not shape or shape[0] != batch for shape in shapes):
-        wrong = [tuple(shape) for shape in shapes if not shape or shape[0] != batch]
+        shapes += [(shape, 0) for shape in call.shapes if shape is not None]
+    wrong = [tuple(shape) for shape, place in shapes if shape[place : place + 1] != (batch,)]
+    if not inputs or wrong:
         came = f"a tensor of shape {wrong[0]}" if wrong else "no tensor as input"
         raise ValueError(
             f"model must keep the batch of {batch} examples as the first dimension, got {named(call.unit)} with "

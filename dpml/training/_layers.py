@@ -292,7 +292,7 @@ def any_layer(call: Call, gradients: list[Tensor | None], batch: int) -> Part:
     reached = [i for i, gradient in enumerate(gradients) if gradient is not None]
     given = [gradient for gradient in gradients if gradient is not None]
     inputs = [value for value in call.inputs if isinstance(value, Tensor)]
-    state = _zero_state(call, batch)
+    state, places = _zero_state(call, batch), batch_dimensions(layer, len(inputs))
 
     def one(examples: list[Tensor], first_state: list[Tensor], cotangents: list[Tensor]) -> dict[str, Tensor]:
         def outputs(parameters: dict[str, Tensor]) -> list[Tensor]:
@@ -307,9 +307,10 @@ def any_layer(call: Call, gradients: list[Tensor | None], batch: int) -> Part:
         with _as_in_the_forward_pass(call):
             where = [0]
             if not call.single:
-                alone = _run(call, trained, [value[0] for value in inputs], [value[0] for value in state])
+                first = [value.select(place, 0) for value, place in zip(inputs, places, strict=True)]
+                alone = _run(call, trained, first, [value[0] for value in state])
                 where = _batch_dimensions(call, reached, alone, batch)
-            found = vmap(one, in_dims=(0, 0, where), randomness="error")(inputs, state, given)
+            found = vmap(one, in_dims=(places, 0, where), randomness="error")(inputs, state, given)
     except _FAILURES as error:
         raise ValueError(_why(call, error)) from error
     return held({name: value if value.dtype == torch.float64 else value.float() for name, value in found.items()})
@@ -317,12 +318,17 @@ def any_layer(call: Call, gradients: list[Tensor | None], batch: int) -> Part:
 
 def _run(call: Call, parameters: dict[str, Tensor], examples: list[Tensor], state: list[Tensor]) -> list[Any]:
     """The layer's outputs, as a flat list, for one example."""
-    waiting = iter(examples)
-    leaves = [next(waiting)[None] if isinstance(value, Tensor) else value for value in call.inputs]
+    waiting = map(Tensor.unsqueeze, examples, batch_dimensions(call.unit.layer, len(examples)))
+    leaves = [next(waiting) if isinstance(value, Tensor) else value for value in call.inputs]
     args, kwargs = pytree.tree_unflatten(leaves, call.layout)
     if state:
         args = (*args, tuple(state) if len(state) > 1 else state[0])
     return pytree.tree_leaves(functional_call(call.unit.layer, parameters, args, kwargs))
+
+
+def batch_dimensions(layer: nn.Module, inputs: int) -> list[int]:
+    """Where the batch stands in each of so many inputs: in front, but not in the first state of a recurrent layer."""
+    return [int(i > 0 and isinstance(layer, nn.RNNBase)) for i in range(inputs)]
 
 
 def _zero_state(call: Call, batch: int) -> list[Tensor]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import random
 import signal
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 
 from dpml import arguments
@@ -54,7 +56,7 @@ class Randomness:
         """Go back to what `state` returned."""
         self.sampling.set_state(state["sampling"])
         self.noise.set_state(state["noise"])
-        self._layers = {name: state[name] for name in self._layers}
+        self._layers = {kind: torch.Generator(kind).set_state(state[kind]).get_state() for kind in self._layers}
 
 
 def new_seed(generator: torch.Generator) -> int:
@@ -80,6 +82,27 @@ def set_global_state(state: State, device: torch.device) -> None:
 def kept_global_state(device: torch.device) -> contextlib.AbstractContextManager[None]:
     """Put PyTorch's global generators back at the end, whatever was drawn from them in between."""
     return torch.random.fork_rng([device] if device.type == "cuda" else [])
+
+
+@contextlib.contextmanager
+def same_draws(device: torch.device) -> Iterator[Callable[[], None]]:
+    """Give a function that goes back to the same draws from all global generators, PyTorch's, Python's and NumPy's.
+
+    All are put back at the end.
+    """
+    state, python, numbers = global_state(device), random.getstate(), np.random.get_state()  # noqa: NPY002
+
+    def rewind() -> None:
+        set_global_state(state, device)
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+
+    try:
+        with kept_global_state(device):
+            yield rewind
+    finally:
+        random.setstate(python)
+        np.random.set_state(numbers)  # noqa: NPY002
 
 
 # ---- Ctrl+C ----

@@ -1,9 +1,10 @@
-"""What listening to the layers cannot see is found by comparison: `compare`, `halves`.
+"""What listening to the layers cannot see is found by comparison: `first_tried`, `compare`, `halves`.
 
 The weighted sum must be the gradient of the weighted loss: otherwise a parameter is used outside its layer, or a term
 of the loss reaches the parameters past the layers. With some examples removed, losses, norms and weighted sums of the
 others must stay: that is the neighbouring relation itself. And what the model says in evaluation must be what it said
-before all this: otherwise it remembers what it saw.
+before all this: otherwise it remembers what it saw. What it keeps of the first examples alone shows in a copy that saw
+zeros first.
 
 A few examples do not show what happens in a large batch only, so that a whole batch is compared with half of it in the
 same way (`halves`): that costs a step and a half.
@@ -16,8 +17,11 @@ they do to each other, so that the rows are chosen to differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import types
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -28,7 +32,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dpml.training import _checks, _engine, _run_state
 
 _LOWER = (torch.float16, torch.bfloat16, torch.float32)
-_EVERYWHERE = "statistics over the batch or its size, and for random numbers, in the model and in loss_fn"
+_EVERYWHERE = (
+    "statistics over the batch or its size, and for random numbers other than PyTorch's, in the model and in loss_fn"
+)
+_REMEMBERS = (
+    "model must not remember examples, got one whose outputs in evaluation mode differ after it has seen some: what it "
+    "keeps of the data would leave without noise; nor may it draw random numbers other than PyTorch's"
+)
 _RESTS = slice(1, None), slice(0, 1), slice(0, None, 4)
 """Who is left when examples are removed: all but one, one alone, some."""
 
@@ -42,17 +52,38 @@ def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Te
     Raises:
         ValueError: saying what differs, with the remedy.
     """
-    runs = _Runs(model, plan, loss_fn, _run_state.global_state(x.device))
     try:
         wide = _double(x), _double(y)
-        with _held(model, x, move=move, double=True):
-            found = _finding(runs, *wide, 1e-8)
+        with _held(model, x, move=move, double=True) as rewind:
+            found = _finding(_Runs(model, plan, loss_fn, rewind), *wide, 1e-8)
     except Exception:  # a kernel that knows single precision only, or a refusal that comes again
         lower = any(p.dtype in _LOWER[:2] for p in plan.parameters.values()) or torch.is_autocast_enabled(x.device.type)
-        with _held(model, x, move=move, double=False):
-            found = _finding(runs, x, y, 5e-2 if lower else 3e-3)
+        with _held(model, x, move=move, double=False) as rewind:
+            found = _finding(_Runs(model, plan, loss_fn, rewind), x, y, 5e-2 if lower else 3e-3)
     if found:
         raise ValueError(found)
+
+
+def first_tried(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return some examples (`_checks.examples_tried`) that model and loss took and kept nothing of.
+
+    Raises:
+        ValueError: as said.
+    """
+    zeros = [torch.zeros_like(values[:24], device=device) for values in (x, y)]
+    with _run_state.same_draws(device) as rewind, _checks.evaluated(model), torch.no_grad():
+
+        def losses(examples: Sequence[Tensor], model: nn.Module, loss_fn: Any) -> Tensor:
+            rewind()
+            found: Tensor = loss_fn(model(examples[0].clone()), examples[1])
+            return found
+
+        fresh = _after_zeros((model, loss_fn), partial(losses, zeros))
+        some = _checks.examples_tried(model, loss_fn, x, y, device=device, names="x and y")
+        with _Still(double=False):
+            if fresh and not _close(losses(some, model, loss_fn), losses(some, *fresh), 3e-3):
+                raise ValueError(_REMEMBERS)
+    return some
 
 
 def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
@@ -63,17 +94,17 @@ def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
     """
     if len(x) < 2:
         return
-    runs, half = _Runs(model, _engine.plan_of(model), loss_fn, _run_state.global_state(x.device)), [slice(0, None, 2)]
+    plan, half = _engine.plan_of(model), [slice(0, None, 2)]
     try:
-        with _held(model, x, move=0.0, double=False):
-            found = _change(runs, x, y, half, 3e-3)
+        with _held(model, x, move=0.0, double=False) as rewind:
+            found = _change(_Runs(model, plan, loss_fn, rewind), x, y, half, 3e-3)
     except Exception as error:
         came = f"{type(error).__name__}: {error}"
         raise ValueError(f"x and y must be what model and loss_fn accept, got {came}") from error
     if found:
         wide = _double(x), _double(y)
-        with suppress(Exception), _held(model, x, move=0.0, double=True):  # a kernel may know single precision only
-            found = _change(runs, *wide, half, 1e-8)
+        with suppress(Exception), _held(model, x, move=0.0, double=True) as rewind:  # a kernel may know no double
+            found = _change(_Runs(model, plan, loss_fn, rewind), *wide, half, 1e-8)
     if found:
         raise ValueError(found)
 
@@ -104,31 +135,68 @@ def one_by_one(augment: Any, x: Tensor, y: Tensor) -> Tensor:
     """
     if augment is None:
         return x
-    with _run_state.kept_global_state(x.device), _Still(double=False):
-        whole = augment(x.clone(), y)
+    with _run_state.same_draws(x.device) as rewind, _Still(double=False):
+
+        def one(x: Tensor, y: Tensor, augment: Any = augment) -> Any:
+            rewind()
+            try:
+                return augment(x.clone(), y)
+            except Exception as error:
+                raise ValueError(f"augment must take any examples, got {type(error).__name__}: {error}") from error
+
+        fresh = _after_zeros((augment,), partial(one, torch.zeros_like(x), torch.zeros_like(y)))
+        whole = one(x, y)
         if not isinstance(whole, Tensor) or len(whole) != len(x):
             came = f"shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
             raise ValueError(f"augment must return a tensor with a row for each of {len(x)} examples, got {came}")
-        others = [(rest, augment(x[rest].clone(), y[rest])) for rest in _RESTS]
+        others = [(rest, one(x[rest], y[rest])) for rest in _RESTS]
+        others += [(slice(None), one(x, y, *fresh))] if fresh else []
     for rest, after in others:
         same = torch.isclose(whole[rest], after, rtol=1e-3, atol=1e-5)
         if len(x) > 1 and bool((same.flatten(1).double().mean(1) < 0.9).any()):
             raise ValueError(
-                "augment must make each row from its own example, got one that changes when other examples are removed"
+                "augment must make each row from its own example, got one that changes by others before or beside it, "
+                "or draws random numbers other than PyTorch's"
             )
     return whole
 
 
+def _after_zeros(given: tuple[Any, ...], run: Callable[..., Any]) -> tuple[Any, ...]:
+    """Copies that share nothing with what is given, after a run on zeros; empty where they cannot be copied.
+
+    What is kept of the first examples shows nowhere later. So the first that a copy sees are zeros, and then it must
+    say the same. Where a copy shares its memory all the same, the zeros are what is kept.
+    """
+    memo: dict[int, Any] = {}
+    try:
+        copies = tuple(_copied(one, memo) for one in given)
+    except Exception:  # a tensor with a graph, a lock, a file
+        return ()
+    with suppress(Exception):  # what does not take zeros
+        run(*copies)
+    return copies
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """A deep copy; of a function too, with what it closes over."""
+    if not isinstance(value, types.FunctionType) or not value.__closure__:
+        return deepcopy(value, memo)
+    cells = tuple(types.CellType(_copied(cell.cell_contents, memo)) for cell in value.__closure__)
+    function = types.FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
+    function.__kwdefaults__ = value.__kwdefaults__
+    return function
+
+
 class _Runs(NamedTuple):
-    """What is tested, and the state of the random numbers from which each run of it begins."""
+    """What is tested, and how each run of it goes back to the same random numbers."""
 
     model: nn.Module
     plan: _engine.Plan
     loss_fn: Any
-    state: _run_state.State
+    rewind: Callable[[], None]
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
-        _run_state.set_global_state(self.state, x.device)
+        self.rewind()
         return _checks.one_loss_each(self.loss_fn(self.model(x.clone()), y), len(x))
 
     def evaluated(self, x: Tensor, y: Tensor) -> Tensor:
@@ -136,7 +204,7 @@ class _Runs(NamedTuple):
             return self.losses(x, y)
 
     def engine(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, _engine.Parts]:
-        _run_state.set_global_state(self.state, x.device)
+        self.rewind()
         return _engine.differentiate(self.model, self.plan, self.loss_fn, x.clone(), y)
 
 
@@ -148,20 +216,12 @@ def _finding(runs: _Runs, x: Tensor, y: Tensor, tolerance: float) -> str | None:
     before = runs.evaluated(x, y)
     name = _differing_sum(runs, x, y, tolerance)
     if name is not None:
-        return (
-            f"model must use parameters in their own layers and examples one by one, but the gradient of {name!r} "
-            "differs from the ordinary one: it is used outside its layer as well, the loss has a term in it (for a "
-            "penalty on weights use the optimizer's weight_decay), examples act on each other or on a later batch, or "
-            "the batch is not the first dimension"
-        )
+        return _engine.differs(name)
     change = _change(runs, x, y, _RESTS, tolerance)
     if change is not None:
         return change
     if not _close(before, runs.evaluated(x, y), tolerance):
-        return (
-            "model must not remember examples, got one whose outputs in evaluation mode differ after it has seen some: "
-            "what it keeps of the data would leave without noise"
-        )
+        return _REMEMBERS
     return None
 
 
@@ -278,10 +338,11 @@ def _constant(name: str, given: list[Tensor], out: Any) -> Any:
 
 
 @contextmanager
-def _held(model: nn.Module, x: Tensor, *, move: float, double: bool) -> Iterator[None]:
+def _held(model: nn.Module, x: Tensor, *, move: float, double: bool) -> Iterator[Callable[[], None]]:
     """Everything that may make a difference without a fault is held still, and put back at the end."""
-    with _run_state.kept_global_state(x.device), _moved(model, move=move, double=double), _Still(double=double):
-        yield
+    moved = _moved(model, move=move, double=double)
+    with _run_state.same_draws(x.device) as rewind, moved, _Still(double=double):
+        yield rewind
 
 
 @contextmanager
@@ -308,7 +369,8 @@ def _moved(model: nn.Module, *, move: float, double: bool) -> Iterator[None]:
                 where = next(path for path, found in model.named_modules() if found is layer)
                 raise ValueError(
                     f"model must not change its buffers in the forward pass, got {f'{where}.{name}'.lstrip('.')!r} "
-                    "changed: what it keeps of the data would leave without noise"
+                    "changed: what it keeps of the data would leave without noise. If it keeps nothing of them, as in "
+                    "spectral normalisation, call eval() on its layer"
                 )
     finally:
         for parameter, values, gradient in parameters:

@@ -200,7 +200,7 @@ def dirac_audit(
         audited,
         loss_fn,
         torch.cat([x, x[:1].expand(put, *x.shape[1:])]),
-        torch.cat([y, y[:1].expand(put)]),
+        torch.cat([y, y[:1].expand(put, *y.shape[1:])]),
         mechanism=mechanism,
         sampling=sampling,
         steps=steps,

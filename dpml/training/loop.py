@@ -38,12 +38,12 @@ from tqdm.auto import tqdm
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.training import _checks, _run_state, _self_test
+from dpml.training import _checks, _run_state
 from dpml.training._checks import LossFunction
 from dpml.training.mechanism import Mechanism
 from dpml.training.models import accuracy
-from dpml.training.per_example import self_test
-from dpml.training.sampling import FixedSize, Sampler, cpu_generator, sampler
+from dpml.training.per_example import begin
+from dpml.training.sampling import FixedSize, Sampler, cpu_generator, large_batch, sampler
 from dpml.training.shared import ALONE, Share, share_of
 from dpml.training.trace import Diverged, Interrupted, Recorder, Run
 from dpml.training.worker import Augment, Corrupt, Source, Worker, on
@@ -211,16 +211,13 @@ class Training:
 
     def _try(self) -> None:
         """Run the model on some of the examples: what it cannot take, or would mix, is refused."""
-        model, loss_fn, x, y = self.model, self.loss_fn, self.x, self.y
-        some = _checks.examples_tried(model, loss_fn, x, y, device=self.device, names="x and y")
+        given, x, y = (self.model, self.loss_fn), self.x, self.y
+        ids = large_batch(self.sampling, len(x))[: self.micro_batch]
+        begin(*given, x, y, ids=ids, device=self.device, augment=self.augment)
         if self.test is not None:
-            some_test = _checks.examples_tried(model, loss_fn, *self.test, device=self.device, names="test")
-            with _checks.evaluated(model), torch.no_grad():
-                _checks.classified(model(some_test[0]), some_test[1], name="test")
-        self_test(model, loss_fn, _self_test.one_by_one(self.augment, *some), some[1])
-        ids = self.sampling.draw(len(x), generator=torch.Generator())[: self.micro_batch]  # as the batches to come
-        batch = x[ids.to(x.device)].to(self.device), y[ids.to(y.device)].to(self.device)
-        _self_test.halves(model, loss_fn, _self_test.one_by_one(self.augment, *batch), batch[1])
+            some_test = _checks.examples_tried(*given, *self.test, device=self.device, names="test")
+            with _checks.evaluated(self.model), torch.no_grad():
+                _checks.classified(self.model(some_test[0]), some_test[1], name="test")
 
     def _begin(self) -> None:
         """Make the source, or go on where the checkpoint ends; see that all processes are about to do the same."""
@@ -402,6 +399,7 @@ class Training:
             if name not in content or not _run_state.fits(content[name], form[name]):
                 raise ValueError(f"{name!r} in it is of another form than a run writes")
         self.model.load_state_dict(content["model"])
+        _checks.one_device(self.parameters)
         self.optimizer.load_state_dict(content["optimizer"])
         _checks.optimizer(self.optimizer, self.parameters)
         self.source.restore(content["source"])

@@ -163,6 +163,29 @@ def self_test(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) -> 
         _TESTED[model] = (plan.signature, _reference(loss_fn))
 
 
+def begin(
+    model: nn.Module,
+    loss_fn: LossFunction,
+    x: Tensor,
+    y: Tensor,
+    *,
+    ids: Tensor,
+    device: torch.device,
+    augment: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> None:
+    """Try all that can be tried before a first step: on examples that differ, and on the batch of these `ids`.
+
+    Raises:
+        ValueError: saying what is wrong, with the remedy.
+
+    Source: own construction.
+    """
+    some_x, some_y = _self_test.first_tried(model, loss_fn, x, y, device=device)
+    self_test(model, loss_fn, _self_test.one_by_one(augment, some_x, some_y), some_y)
+    x, y = x[ids.to(x.device)].to(device), y[ids.to(y.device)].to(device)
+    _self_test.halves(model, loss_fn, _self_test.one_by_one(augment, x, y), y)
+
+
 def _is_tested(model: nn.Module, signature: tuple[Any, ...], loss_fn: LossFunction) -> bool:
     tested, loss = _TESTED.get(model, ((), None))
     return loss is not None and loss() == loss_fn and tested == signature

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -281,6 +281,20 @@ Sampler = Poisson | FixedSize | FullBatch
 """What the training functions accept as `sampling`."""
 
 
+def large_batch(sampling: Sampler, n: int) -> torch.Tensor:
+    """Return the indices of a batch that is as large as any to come, of a Poisson sample up to 1 in 10^8, for a test.
+
+    Raises:
+        ValueError: as `draw` of the sampler.
+
+    Source: Bernstein's inequality.
+    """
+    if not isinstance(sampling, Poisson):
+        return sampling.draw(n, generator=torch.Generator())
+    mean = sampling.q * n
+    return torch.randperm(n, generator=torch.Generator())[: int(mean + 6.0 * mean**0.5 + 13.0)]
+
+
 def _keep_expected(sampling: Poisson | FullBatch) -> None:
     if sampling.expected_batch is not None:
         number = arguments.real("expected_batch", sampling.expected_batch, 0.0, low_open=True)
@@ -296,7 +310,7 @@ def sampler(name: str, value: Any) -> Sampler:
     Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, for what is amplified;
     Chua et al., "How private are DP-SGD implementations?", ICML 2024, for shuffled batches.
     """
-    if isinstance(value, Sampler):
+    if isinstance(value, Sampler) and type(value) in get_args(Sampler):  # a derived class may draw in another way
         return value
     allowed = f"{name} must be Poisson(q=...), FixedSize(m=...) or FullBatch()"
     if hasattr(value, "batch_sampler") or hasattr(value, "__iter__") or hasattr(value, "__getitem__"):
@@ -314,11 +328,14 @@ def cpu_generator(generator: Any) -> torch.Generator:
     The sample is drawn on the CPU for every device, so that its size is known without waiting for the device.
 
     Raises:
-        ValueError: for anything else, a seed included: hidden randomness is not repeatable.
+        ValueError: for anything else, a seed included: hidden randomness is not repeatable. PyTorch's global generator
+            too: a run puts its state back at the end, so that the next one would draw the same noise.
 
     Source: definition.
     """
-    if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
-        allowed = "a torch.Generator on the CPU, for example torch.Generator().manual_seed(0)"
+    known = isinstance(generator, torch.Generator) and generator.device.type == "cpu"
+    if not known or generator is torch.default_generator:
+        allowed = "a torch.Generator on the CPU of one's own, for example torch.Generator().manual_seed(0)"
         arguments.refuse("generator", allowed, generator)
-    return generator
+    found: torch.Generator = generator
+    return found

@@ -34,13 +34,13 @@ from tqdm.auto import tqdm
 
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
-from dpml.training import _checks, _self_test
+from dpml.training import _checks
 from dpml.training._checks import LossFunction
 from dpml.training._numbers import record_numbers
 from dpml.training._run_state import Randomness
 from dpml.training.mechanism import Mechanism
-from dpml.training.per_example import self_test
-from dpml.training.sampling import Sampler, cpu_generator, sampler
+from dpml.training.per_example import begin
+from dpml.training.sampling import Sampler, cpu_generator, large_batch, sampler
 from dpml.training.stacked_networks import Stack, StackedPerExample, flat_examples, require_stack, unstack
 
 __all__ = ["OptimizerOf", "StackedRun", "train"]
@@ -194,11 +194,9 @@ def _labels(y: Any, count: int, models: int, device: torch.device) -> torch.Tens
 def _fitting_loss(loss_fn: Any, flat: torch.Tensor, y: torch.Tensor, stacked: Stack, sampling: Sampler) -> None:
     """Try the first network as the trainer of one model does, with labels that hold the smallest and the largest."""
     network = unstack(Stack(stacked.parameters[:1], stacked.sizes))[0]
-    batch = sampling.draw(len(flat), generator=torch.Generator()).to(flat.device).repeat(len(stacked.parameters))
+    ids = large_batch(sampling, len(flat)).repeat(len(stacked.parameters))
     for k in {int(y.amin(1).argmin()), int(y.amax(1).argmax())}:
-        some = _checks.examples_tried(network, loss_fn, flat, y[k], device=flat.device, names="x and y")
-        self_test(network, loss_fn, *some)
-        _self_test.halves(network, loss_fn, flat[batch], y[k][batch])
+        begin(network, loss_fn, flat, y[k], ids=ids, device=flat.device)
 
 
 def _generators(value: Any, models: int) -> list[torch.Generator]:

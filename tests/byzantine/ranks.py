@@ -29,21 +29,21 @@ STEPS, LOST = 12, 7
 """Steps of a shared run, and the one in which a process is lost."""
 
 
-def arguments(model, sampling=None):
+def arguments(model):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return {**SETTING, "sampling": sampling or Poisson(q=0.5), "generator": helpers.seeded(), "optimizer": optimizer}
+    return {**SETTING, "sampling": Poisson(q=0.5), "generator": helpers.seeded(), "optimizer": optimizer}
 
 
-class Leaving(Poisson):
-    """Ends the process in its n-th draw."""
+def leave_in_draw(number):
+    """From here on this process draws so often less one, and ends."""
+    draw, left = Poisson.draw, iter(range(number - 1))
 
-    draws = 0
-
-    def draw(self, n, *, generator):
-        Leaving.draws += 1
-        if Leaving.draws == LEFT:
+    def leaving(self, n, *, generator):
+        if next(left, None) is None:
             os._exit(0)
-        return super().draw(n, generator=generator)
+        return draw(self, n, generator=generator)
+
+    Poisson.draw = leaving
 
 
 class Misbehaving:
@@ -67,7 +67,9 @@ def as_server_and_workers(place, folder):
         content = {"end": helpers.flat(model), "epsilon": run.guarantee.epsilon, "absent": run.absent}
         torch.save({**content, "own": run.worker_guarantee.epsilon}, folder / "whole.pt")
     model = helpers.network()
-    given = arguments(model, Leaving(q=0.5) if place[0] == 2 else None) | {"attack": Misbehaving()}
+    given = arguments(model) | {"attack": Misbehaving()}
+    if place[0] == 2:
+        leave_in_draw(LEFT)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -96,12 +98,10 @@ def as_two(rank, folder):
         except ValueError as error:
             refused[name] = str(error)
     torch.save({"ends": ends, "refused": refused}, folder / f"two{rank}.pt")
-    sampling, model = Poisson(q=0.5), helpers.network()
+    model = helpers.network()
     if rank == 1:
-        Leaving.draws = LEFT - LOST - 1  # one is drawn for the self-test
-        sampling = Leaving(q=0.5)
-        sampling.__class__.__repr__ = lambda self: repr(Poisson(q=self.q))  # the same for the comparison at the start
-    lost = {**given, "sampling": sampling, "checkpoint": folder / "lost.ckpt"}
+        leave_in_draw(LOST)
+    lost = {**given, "checkpoint": folder / "lost.ckpt"}
     try:
         helpers.train(model, *helpers.data(), **lost)
     except ConnectionError as error:

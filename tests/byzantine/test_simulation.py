@@ -80,19 +80,11 @@ def test_a_single_worker_is_the_trainer():
     assert found.guarantee == found.worker_guarantee == straight.guarantee
 
 
-class Noted(FixedSize):
-    """Keeps what it drew."""
-
-    drawn = []  # noqa: RUF012
-
-    def draw(self, n, *, generator):
-        Noted.drawn.append(super().draw(n, generator=generator))
-        return Noted.drawn[-1]
-
-
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_step_is_the_algorithm_of_the_page(momentum):
+def test_a_step_is_the_algorithm_of_the_page(momentum, monkeypatch):
     """Without noise, against the definition: gradients one by one, momentum, attack, rule, update."""
+    draw, drawn = FixedSize.draw, []
+    monkeypatch.setattr(FixedSize, "draw", lambda *given, **how: (drawn.append(draw(*given, **how)), drawn[-1])[1])
     x, y = data(**DOUBLE)
     model = network(**DOUBLE)
     by_hand = network(**DOUBLE)
@@ -102,7 +94,7 @@ def test_a_step_is_the_algorithm_of_the_page(momentum):
         x,
         y,
         mechanism=dp_sgd(sigma=0.0, clip_norm=0.7),
-        sampling=Noted(m=10),
+        sampling=FixedSize(m=10),
         momentum=momentum,
         attack=functools.partial(attacks.empire, zeta=1.5),
         rule=average,
@@ -112,7 +104,7 @@ def test_a_step_is_the_algorithm_of_the_page(momentum):
     )
     sent = torch.zeros(4, len(flat(model)), **DOUBLE)
     for step in range(4):
-        batches = Noted.drawn[-16:][4 * step : 4 * step + 4]
+        batches = drawn[-16:][4 * step : 4 * step + 4]
         seen = torch.cat(batches)
         rows = [gradients(by_hand, x[ids], y[ids]) for ids in batches]
         clipped = [(g / (g.norm(dim=1, keepdim=True) / 0.7).clamp(min=1.0)).sum(0) / 10.0 for g in rows]

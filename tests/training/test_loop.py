@@ -407,10 +407,14 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_stays(tmp_path):
     contents += [{"weights": torch.zeros(2)}, {**kept, "dpml": 2}, {**kept, "done": -1}, {**kept, "done": 1.5}]
     contents += [{**kept, "sums": {"loss": "1"}}, {**kept, "points": [{}]}, {**kept, "norms": torch.zeros(2, 2)}]
     contents += [{**kept, name: bad} for name in kept for bad in ("2", [1], {"a": "b"})]
-    source = kept["source"]
+    source, states = kept["source"], kept["source"]["randomness"]
     momentum = {"state": {0: {"momentum_buffer": torch.zeros(1)}}}
     contents += [{**kept, "source": {}}, {**kept, "optimizer": kept["optimizer"] | momentum}]
     contents += [{**kept, "source": {**source, part: bad}} for part in source for bad in ({}, 1.0, {"seen": "1"})]
+    contents += [{**kept, "model": {name: value / 0.0 for name, value in kept["model"].items()}}]
+    contents += [
+        {**kept, "source": {**source, "randomness": {name: torch.zeros_like(state) for name, state in states.items()}}}
+    ]
     contents += [{name: value for name, value in kept.items() if name != left} for left in kept]
     for content in contents:
         if isinstance(content, bytes):
@@ -535,7 +539,16 @@ MODEL = network()
 TOKENS = torch.randint(6, (40, 5), generator=seeded())
 WORDS = nn.Sequential(nn.Embedding(6, 4), nn.Flatten(), nn.Linear(20, 3))
 COUNTS = (0, -1, 1.5, "1", True, math.nan)
-DRAWN = DataLoader(TensorDataset(X, Y), shuffle=True), 0.5, FixedSize(m=41)
+
+
+class Everyone(Poisson):
+    """Another way of drawing under the same name."""
+
+    def draw(self, n, *, generator):
+        return torch.arange(n)
+
+
+DRAWN = DataLoader(TensorDataset(X, Y), shuffle=True), 0.5, FixedSize(m=41), Everyone(q=0.01)
 NO_TENSORS = X.numpy(), X.to_sparse(), X.to("meta"), torch.complex(X, X / 0.0), X.to(torch.float8_e4m3fn)
 NESTED = torch.nested.nested_tensor(list(X), layout=torch.jagged)
 NO_TEST = X, (X,), (X, Y[:-1]), (X, None), (X[:, :2], Y), (X[:0], Y[:0])
@@ -556,7 +569,7 @@ BAD = {
     "steps": (*COUNTS, None),
     "micro_batch": COUNTS,
     "trace_every": COUNTS,
-    "generator": (None, 0, "0", np.random.default_rng(0), torch.Generator),
+    "generator": (None, 0, "0", np.random.default_rng(0), torch.Generator, torch.default_generator),
     "optimizer": (None, 0.1, torch.optim.SGD, *NO_OPTIMIZERS),
     "test": NO_TEST,
     "checkpoint": (3, "", "no/such/folder/file.pt", b"a", os.devnull),
@@ -653,7 +666,22 @@ class Later:
         return x - x.mean(0) if self.calls > 20 else x
 
 
-MIXING = [1.0, lambda x, y: x[1:], lambda x, y: None, lambda x, y: x - x.mean(0), lambda x, y: x + y.sum(), Later()]
+def from_the_first():
+    """It subtracts the mean of the first examples from all."""
+    known = {}
+    return lambda x, y: x - known.setdefault("mean", x.mean(0))
+
+
+MIXING = [
+    1.0,
+    from_the_first(),
+    lambda x, y: x / None,
+    lambda x, y: x[1:],
+    lambda x, y: None,
+    lambda x, y: x - x.mean(0),
+    lambda x, y: x + y.sum(),
+    Later(),
+]
 
 
 @pytest.mark.parametrize("augment", [*MIXING, lambda x, y: x - x.mean(0) if len(x) > 24 else x])

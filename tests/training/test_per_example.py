@@ -194,6 +194,21 @@ def last_states(kind):
     return Net(run, recurrent=kind(4, 3, num_layers=2, batch_first=True), last=nn.Linear(6, 3))
 
 
+def given_states(kind):
+    """The first state depends on the example, and its batch stands second."""
+
+    def run(net, x):
+        state = net.first(x[:, 0]).tanh().unflatten(1, (2, 3)).transpose(0, 1).contiguous()
+        return net.last(net.recurrent(x, (state, 2.0 * state) if kind is nn.LSTM else state)[0][:, -1])
+
+    layers = {
+        "first": nn.Linear(4, 6),
+        "recurrent": kind(4, 3, num_layers=2, batch_first=True),
+        "last": nn.Linear(3, 3),
+    }
+    return Net(run, **layers)
+
+
 def attention():
     layer = nn.MultiheadAttention(6, 2, batch_first=True)
     run = lambda net, x: net.last(net.inner(query=x, key=x, value=x, need_weights=False)[0].mean(1))  # noqa: E731
@@ -247,6 +262,8 @@ MODELS = {name: (Chain(layer, example=x), x) for name, (layer, x) in LAYERS.item
     "tokens": (spread(), torch.randint(0, 9, (8, 5))),
     "a layer that no loss depends on": (idle(), torch.randn(5, 4)),
     "BatchNorm, evaluated": (nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3)).eval(), torch.randn(6, 4)),
+    **{f"LSTM from states {batch}": (given_states(nn.LSTM), torch.randn(batch, 5, 4)) for batch in (2, 6)},
+    "GRU from states": (given_states(nn.GRU), torch.randn(3, 5, 4)),
 }
 
 

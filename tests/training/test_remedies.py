@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
 from torch.utils.data import DataLoader, TensorDataset
 
 import dpml
@@ -170,6 +171,14 @@ REMEDIES = {
     "which divides by counts of the whole batch: set it to False": (
         lambda path: trained(embedded(scale_grad_by_freq=True), TOKENS),
         lambda path: trained(embedded(scale_grad_by_freq=False), TOKENS),
+    ),
+    "with sparse=True: set it to False": (
+        lambda path: trained(nn.Sequential(nn.EmbeddingBag(6, 3, sparse=True)), TOKENS),
+        lambda path: trained(nn.Sequential(nn.EmbeddingBag(6, 3, sparse=False)), TOKENS),
+    ),
+    "as in spectral normalisation, call eval() on its layer": (
+        lambda path: trained(nn.Sequential(spectral_norm(nn.Linear(6, 3)))),
+        lambda path: trained(nn.Sequential(spectral_norm(nn.Linear(6, 3)).eval())),
     ),
     "put the batch first (batch_first=True)": (
         lambda path: trained(turned(batch_first=False)),
