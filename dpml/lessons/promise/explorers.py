@@ -105,19 +105,19 @@ def gaussian_calibration() -> Explorer:
         printed = gaussian_sigma_classic_formula(epsilon=epsilon, delta=delta)
         true_delta = gaussian_delta(sigma=printed, epsilon=epsilon)
         region = [false_from, *grid[grid >= false_from]] if false_from < 30 else []
-        verdict = f"the classic σ = {printed:.3g} really has δ = {true_delta:.2g}, " + (
-            f"{true_delta / delta:.3g} times the promise." if true_delta > delta else "within the promise."
-        )
+        kept = f"has {true_delta / delta:.3g} times" if true_delta > delta else "keeps"
         return Frame(
-            title=f"At δ = {power_of_ten(log_delta)}, the classic formula falls short for ε above {false_from:.3g}.",
-            readout=f"At ε = {epsilon:.3g}: exact σ = {needed:.4g}; {verdict}",
+            title=f"At ε = {epsilon:.3g} the classic formula {kept} the promised δ = {power_of_ten(log_delta)}; "
+            f"it falls short for ε above {false_from:.3g}.",
+            readout=f"At ε = {epsilon:.3g}: exact σ = {needed:.4g}; the classic σ = {printed:.3g} really has "
+            f"δ = {true_delta:.2g}",
             marks=[
                 Area(region, np.full(len(region), 0.1), np.full(len(region), 100.0), "source"),
                 Rule("muted", x=1.0, label=Text("proved only for ε < 1", 1.06, 0.125, anchor="start")),
                 Line(grid, exact, "guarantee", Text("exact", 0.2, exact[0] * 0.17)),
                 Line(grid, classic, "source", Text("classic formula", 0.16, classic[0] * 1.15)),
                 Points([epsilon], [needed], "measured"),
-                Points([epsilon], [printed], "D'"),
+                Points([epsilon], [printed], "source"),
             ],
         )
 
@@ -136,23 +136,27 @@ def gaussian_calibration() -> Explorer:
 
 def error_region() -> Explorer:
     """The errors (FPR, FNR) that an attacker can reach against an (epsilon, delta)-DP mechanism."""
-    fpr = np.union1d(np.geomspace(1e-4, 1.0, 60), [0.0, 0.2, 0.4, 0.6, 0.8])
+    fpr = np.union1d(np.geomspace(1e-4, 1.0, 60), [0.0, 0.05, 0.2, 0.4, 0.6, 0.8])
     attacked = {"none": "any mechanism", "laplace": "Laplace", "gaussian": "Gaussian"}
+
+    def percent(share: float) -> str:
+        return f"{100 * share:.3g} %" if share < 0.99 else f"{100 * share:.2f} %"  # 99.97 is not 100
 
     def draw(epsilon: float, delta: float, mechanism: str) -> Frame:
         x = np.union1d(fpr, (1 - delta) / (1 + np.exp(epsilon)))  # with the corner
         bound = fnr_lower_bound(x, epsilon=epsilon, delta=delta)
-        found = 1 - float(fnr_lower_bound(0.05, epsilon=epsilon, delta=delta))
+        found, told = 1 - float(fnr_lower_bound(0.05, epsilon=epsilon, delta=delta)), ""
         curve, name = np.array([]), ""
         if mechanism == "laplace":
             curve, name = laplace_fnr(fpr, scale=1 / epsilon), "Laplace, scale 1/ε"
         elif mechanism == "gaussian" and delta > 0:
             sigma = gaussian_sigma(epsilon=epsilon, delta=delta)
             curve, name = gaussian_fnr(fpr, sigma=sigma), f"Gaussian, σ = {sigma:.3g}"
-        share = f"{100 * found:.3g}" if found < 0.99 else f"{100 * found:.2f}"  # 99.97 is not 100
+        if name:
+            told = f"; the best on {attacked[mechanism]} noise finds {percent(1 - curve[fpr == 0.05].item())}"
         note = "" if name or mechanism == "none" else "; no Gaussian noise reaches δ = 0"
         return Frame(
-            title=f"At a false positive rate of 5 %, an attacker finds at most {share} % of the members.",
+            title=f"At a false positive rate of 5 %, an attacker finds at most {percent(found)} of the members{told}.",
             readout=f"ε = {epsilon:.3g}, δ = {delta:g}: at FPR 0.05, FNR is at least {1 - found:.3g}{note}",
             marks=[
                 Area(x, np.zeros(len(x)), bound, "guarantee", Text("no attacker gets here", 0.03, 0.05)),

@@ -154,7 +154,7 @@ def trimming() -> Explorer:
             beside=[
                 Line(r, stairs, "guarantee", Text("LS within r changes", 252.0, 10.5)),
                 Rule("muted", y=tau, label=Text("τ", 252.0, tau + 0.25)),
-                Rule("D'", x=limit, label=Text("B", limit + 2.0, 0.4)),
+                Rule("guarantee", x=limit, label=Text("B", limit + 2.0, 0.4)),
                 Points([margin], [tau], "measured"),
             ],
         )
