@@ -235,11 +235,24 @@ def test_calibration_is_on_the_safe_side_and_close(q, steps, target, delta, want
 def test_fixed_size_samples_cost_more_than_poisson_samples():
     found = fixed_size.epsilon_bounds(q=0.01, sigma=4.0, steps=10_000, delta=1e-5)
     assert found.upper == pytest.approx(2.5616, abs=5e-4)
-    assert found.lower == pytest.approx(1.9931, abs=5e-4)  # a real pair of neighbours
+    assert found.lower == pytest.approx(2.1627, abs=5e-4)  # a real pair of neighbours
     assert (found.adjacency, found.sampling) == ("replace-one", "without replacement")
     assert found.lower > 2 * pld.epsilon(q=0.01, sigma=4.0, steps=10_000, delta=1e-5).epsilon
     claimed = moments.epsilon(q=0.01, sigma=4.0, steps=10_000, delta=1e-5)  # of Poisson samples
     assert found.lower > claimed.epsilon + 0.7 and claimed.epsilon == pytest.approx(1.25857, abs=5e-6)
+
+
+@pytest.mark.parametrize(("q", "sigma", "delta"), [(0.01, 1.1, 1e-5), (0.3, 4.0, 1e-6), (1e-6, 0.5, 1e-12)])
+def test_a_step_on_a_sample_of_fixed_size_is_known_from_both_sides(q, sigma, delta):
+    """A record among others that are all its opposite attains q delta_{sigma/2}; more steps stay within the bracket."""
+    found = fixed_size.epsilon_bounds(q=q, sigma=sigma, steps=1, delta=delta)
+    exact = math.log1p(q * math.expm1(mechanisms.gaussian_epsilon(sigma=sigma / 2, delta=delta / q)))
+    assert found.lower <= exact * (1 + 1e-9) and exact <= found.upper * (1 + 1e-9)
+    assert found.upper - found.lower < 2e-4
+    for steps in (2, 30):
+        real = pld.epsilon_bounds(q=q, sigma=sigma / 2, steps=steps, delta=delta)
+        found = fixed_size.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
+        assert real.lower - 2e-4 < found.lower < found.upper
 
 
 @pytest.mark.parametrize(("q", "sigma", "delta"), [(0.01, 2.0, 1e-6), (1e-6, 0.5, 1e-12)])

@@ -9,11 +9,13 @@ $\delta_{\sigma/2}$, and on the whole dataset
     \delta'\bigl(\log(1 + q\,(e^{\varepsilon} - 1))\bigr) = q\,\delta_{\sigma/2}(\varepsilon), \quad \varepsilon \ge 0 .
 
 Every profile belongs to a pair of laws, and pairs compose: so the composed profile is an **upper** bound for every such
-mechanism. It need not be attained. The **lower** bound comes from one real case: the record's vector is e, its
-replacement's -e, and all others are 0; the output laws are $(1 - q) N(0, \sigma^2) + q N(\pm 1, \sigma^2)$.
+mechanism. It need not be attained. The **lower** bound is the larger one of two real cases, of a record whose vector e
+becomes -e. If all others are -e, the laws along e are, up to a shift, $(1 - q) N(0, \sigma^2) + q N(2, \sigma^2)$ and
+$N(0, \sigma^2)$: those of a removed record in Poisson samples at $\sigma/2$. They attain the profile above in one step.
+If all others are 0, the laws are $(1 - q) N(0, \sigma^2) + q N(\pm 1, \sigma^2)$.
 
-The number is about twice the add/remove number of Poisson sampling at the same q and sigma. Neither may be quoted for
-the other setting.
+With much noise the number is about twice the add/remove number of Poisson sampling at the same q and sigma, with little
+noise far more. Neither may be quoted for the other setting.
 """
 
 from __future__ import annotations
@@ -56,8 +58,9 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     if known is None and q == 1.0:
         lower = upper * (1.0 - 2.0 * ROUNDING)
     elif known is None:
+        real = pairs.poisson(pairs.gaussian(2.0 / sigma), q), pairs.replaced(1.0 / sigma, q)
         with losses_of(sigma):
-            lower = bracket.epsilon_interval([(pairs.replaced(1.0 / sigma, q), steps)], delta, INTERVAL)[0]
+            lower = max(bracket.epsilon_interval([(pair, steps)], delta, INTERVAL)[0] for pair in real)
     return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="replace-one", sampling="without replacement")
 
 

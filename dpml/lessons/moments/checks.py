@@ -365,7 +365,7 @@ def check_factor(answer: Any) -> None:
 
 _QUOTABLE = {
     "a": (True, "this is what the number is for: independent coins, one record more or less, noise on the sum."),
-    "b": (False, "one replaced record moves the sum by two clipping norms; a real pair of datasets needs 1.99."),
+    "b": (False, "one replaced record moves the sum by two clipping norms; a real pair of datasets needs 2.16."),
     "c": (
         False,
         "with the clipped gradient +C in D and -C in D' the loss is that of 1.99, however the batch is drawn.",
