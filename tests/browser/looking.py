@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ FLAGS = (
     "--disable-sync",
     "--disable-default-apps",
     "--force-color-profile=srgb",
+    "--disable-features=BackForwardCache",  # which starts a process for each page, twice the work; no test goes back
 )
 
 
@@ -95,15 +97,18 @@ NAMED_ROLES = {
 }
 
 
-def nameless(driver: Any) -> list[str]:
-    """The controls, links and pictures that a screen reader would announce without a name.
-
-    Formulas, thousands of nodes without a control among them, are left out for the moment of the question.
-    """
+@contextlib.contextmanager
+def without_formulas(driver: Any) -> Iterator[None]:
+    """While formulas, thousands of nodes without a control among them, are not shown."""
     hide = "document.head.append(Object.assign(document.createElement('style'), {id: 'no-formulas', textContent: "
     driver.execute_script(hide + "'mjx-container { display: none !important; }'}))")
-    tree = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    yield
     driver.execute_script("document.getElementById('no-formulas').remove()")
+
+
+def nameless(driver: Any) -> list[str]:
+    """The controls, links and pictures that a screen reader would announce without a name."""
+    tree = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     found = []
     for node in tree:
         role = node.get("role", {}).get("value", "")
