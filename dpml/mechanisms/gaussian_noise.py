@@ -22,6 +22,7 @@ The result holds for every neighbouring relation for which the sensitivity of th
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -124,8 +125,11 @@ def gaussian_epsilon(*, sigma: float, delta: float) -> float:
     """
     sigma = arguments.real("sigma", sigma, 1e-150)
     delta = arguments.probability("delta", delta)
-    if delta == 0.0:
-        return math.inf
+    return math.inf if delta == 0.0 else _least_epsilon(sigma, delta)
+
+
+@functools.lru_cache(maxsize=256)  # checks and accounts ask for the same value again and again
+def _least_epsilon(sigma: float, delta: float) -> float:
     if gaussian_delta(sigma=sigma, epsilon=0.0) <= delta:
         return 0.0
     h = 1.0 / sigma
@@ -149,6 +153,11 @@ def gaussian_sigma(*, epsilon: float, delta: float) -> float:
     """
     epsilon = arguments.real("epsilon", epsilon, 0.0)
     delta = arguments.real("delta", delta, 1e-300, 1.0, high_open=True)
+    return _least_sigma(epsilon, delta)
+
+
+@functools.lru_cache(maxsize=256)  # a mechanism asks for the same noise in every run
+def _least_sigma(epsilon: float, delta: float) -> float:
     low = high = math.sqrt(0.5) / math.sqrt(epsilon) if epsilon > 0.01 else 1.0  # where a = 0
     growth = 2.0
     while excess(high, epsilon, delta) > 0.0:

@@ -208,6 +208,7 @@ def matching_gaussian_sigma(
     return pld.noise_multiplier(q=q, steps=steps, epsilon=found, delta=delta) if found > 0.0 else 0.0
 
 
+@functools.lru_cache(maxsize=64)  # a page asks for the same account in several cells
 def _upper(q: float, given: Parameters, steps: int, delta: float) -> float:
     known = _known(q, given, steps, delta)
     if known is not None:

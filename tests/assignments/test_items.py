@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import re
@@ -32,11 +33,23 @@ def graded(sheet: Sheet) -> Iterator[Graded]:
     return (item for item in sheet.items if isinstance(item, Graded))
 
 
+@functools.cache
+def drawn(slug: str, seed: str) -> Sheet:
+    """A sheet, drawn once for all tests here; that another process draws the same is a test of its own."""
+    return release.drawn(slug, seed)
+
+
 def outcome(sheet: Sheet, *texts: str) -> str:
     """Empty if all the texts run, else the error, whose kind the message begins with."""
+    return outcome_of(sheet.imports, *texts)
+
+
+@functools.cache
+def outcome_of(imports: str, *texts: str) -> str:
+    """The same for cells alone, of which equal ones run once: they share nothing with others."""
     space: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        for text in (sheet.imports, *texts):
+        for text in (imports, *texts):
             try:
                 exec(compile(text, "cell", "exec", dont_inherit=True), space)
             except Exception as error:
@@ -49,7 +62,7 @@ def outcome(sheet: Sheet, *texts: str) -> str:
 
 @pytest.mark.parametrize(("slug", "seed"), [pair for pair in SHEETS if pair[1] != SEEDS[-1]])
 def test_solutions_pass_and_others_do_not(slug: str, seed: str) -> None:
-    sheet = release.drawn(slug, seed)
+    sheet = drawn(slug, seed)
     for item in graded(sheet):
         assert outcome(sheet, item.solution, item.visible) == "", item.name
         assert outcome(sheet, item.solution, item.hidden) == "", item.name
@@ -66,7 +79,7 @@ def test_solutions_pass_and_others_do_not(slug: str, seed: str) -> None:
 @pytest.mark.parametrize("slug", release.SHEETS)
 def test_the_border_between_the_processes_changes_no_verdict(slug: str) -> None:
     """Of solutions, and of a wrong answer to each item, in one submission."""
-    sheet = release.drawn(slug, SEEDS[0])
+    sheet = drawn(slug, SEEDS[0])
     items = list(graded(sheet))
     wrong = [next(iter(item.wrong.values())) for item in items]
     pairs = [*((item, item.solution) for item in items), *zip(items, wrong, strict=True)]
@@ -83,7 +96,7 @@ NONSENSE = ["float('nan')", "float('inf')", "None", "'text'", "[]", "{}", "np.ze
 
 @pytest.mark.parametrize("slug", release.SHEETS)
 def test_nonsense_gets_no_points(slug: str) -> None:
-    sheet = release.drawn(slug, SEEDS[-1])
+    sheet = drawn(slug, SEEDS[-1])
     for item in graded(sheet):
         for value in NONSENSE:
             made = ["import numpy as np"]
@@ -96,7 +109,7 @@ def test_nonsense_gets_no_points(slug: str) -> None:
 
 @each_sheet
 def test_a_sheet_is_complete(slug: str, seed: str) -> None:
-    sheet = release.drawn(slug, seed)
+    sheet = drawn(slug, seed)
     names = [item.name for item in sheet.items]
     assert len(set(names)) == len(names) and all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in names)
     assert len(list(graded(sheet))) >= 5 and len(names) > len(list(graded(sheet)))
@@ -124,7 +137,7 @@ def test_a_sheet_is_complete(slug: str, seed: str) -> None:
 @each_sheet
 def test_the_notebooks_tell_nothing_beforehand(slug: str, seed: str) -> None:
     """The source in nbgrader's form; what nbgrader makes of it is looked at by the release itself."""
-    sheet = release.drawn(slug, seed)
+    sheet = drawn(slug, seed)
     notebook = json.loads(json.dumps(release.source(slug, sheet)))
     for cell in notebook["cells"]:
         before, marked, _ = cell["source"].partition("### BEGIN SOLUTION")
@@ -146,7 +159,7 @@ def elsewhere() -> dict[str, str]:
 @pytest.mark.parametrize("slug", release.SHEETS)
 def test_a_seed_draws_its_own_sheet(slug: str, elsewhere: dict[str, str]) -> None:
     """Each item differs between some of the seeds; the same seed repeats, in another process too."""
-    sheets = {seed: release.drawn(slug, seed) for seed in [*SEEDS, *map(str, range(9))]}
+    sheets = {seed: drawn(slug, seed) for seed in [*SEEDS, *map(str, range(9))]}
     assert len({repr(sheet) for sheet in sheets.values()}) == len(sheets)
     names: Mapping[str, set[str]] = {item.name: set() for sheet in sheets.values() for item in graded(sheet)}
     for sheet in sheets.values():
@@ -167,7 +180,7 @@ def test_the_practice_solutions_are_no_answers(slug: str) -> None:
     if "torch" in "".join(solutions):
         pytest.skip("the practice needs PyTorch, and a graded answer may not use it")
     for seed in SEEDS:
-        sheet = release.drawn(slug, seed)
+        sheet = drawn(slug, seed)
         space: dict[str, Any] = {"np": np}
         with contextlib.redirect_stdout(io.StringIO()):
             for text in solutions:
