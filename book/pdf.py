@@ -42,16 +42,17 @@ REFERS = ("for", "headers", "aria-labelledby", "aria-describedby", "aria-control
 LINKS = ("href", "src", "xlink:href")
 
 
-def read(path: Path) -> BeautifulSoup:
-    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+def pages(site: Path, *, bound: set[str] | None = None) -> Iterator[tuple[str, BeautifulSoup]]:
+    """Each page with its address, in the order of the site; with `bound`, these pages only.
 
-
-def pages(site: Path) -> Iterator[tuple[str, BeautifulSoup]]:
-    """Each page with its address, in the order of the site."""
+    Of the others, most of the site, the head alone is read: it says which page is next.
+    """
     page = FIRST
     while page:
-        soup = read(site / page)
-        if not page.startswith(LEFT_OUT):
+        wanted = not page.startswith(LEFT_OUT) and (bound is None or page in bound)
+        text = (site / page).read_text(encoding="utf-8")
+        soup = BeautifulSoup(text if wanted else text.partition("</head>")[0], "html.parser")
+        if wanted:
             yield page, soup
         following = soup.select_one('link[rel="next"]')
         page = following and posixpath.normpath(posixpath.join(posixpath.dirname(page), str(following["href"])))
@@ -123,9 +124,9 @@ def taken_out(sheet: Tag, soup: BeautifulSoup) -> list[Tag]:
 
 def bind(site: Path, *, bound: set[str] | None = None) -> str:
     """The text of the one page; with `bound`, of these pages only."""
-    found = {page: soup for page, soup in pages(site) if bound is None or page in bound}
+    found = dict(pages(site, bound=bound))
     frame_page = next(page for page in reversed(found) if "mathjax" in str(found[page].head))
-    frame = read(site / frame_page)
+    frame = BeautifulSoup((site / frame_page).read_text(encoding="utf-8"), "html.parser")
     book = frame.select_one("article.bd-article")
     assert book is not None
     assert frame.title is not None

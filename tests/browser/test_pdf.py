@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,21 @@ from book import pdf
 CHAPTER, SHEET, NOTATION = "notebooks/01_promise.html", "notebooks/exercises/01_promise.html", "book/notation.html"
 
 
-def test_the_file_holds_the_whole_book(site: Path) -> None:
+def test_the_file_holds_the_whole_book(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chapters and sheets in order, each name once, still figures, and every solution at the end alone."""
+    moving, solved, read = [], {}, pdf.pages
+
+    def noted(site: Path, **given: Any) -> Iterator[tuple[str, Any]]:
+        """The pages on their way into the file, each looked at before it is taken apart."""
+        for page, soup in read(site, **given):
+            moving.extend(soup.select(".dpml-explorer"))
+            if "/exercises/" in page:
+                folds = [fold for fold in soup.select("details.above-input") if "solution" in fold.summary.get_text()]
+                assert len(folds) >= 5
+                solved[page] = folds[0].select_one("pre").get_text()
+            yield page, soup
+
+    monkeypatch.setattr(pdf, "pages", noted)
     bound = BeautifulSoup(pdf.bind(site), "html.parser")
     found = [part["id"] for part in bound.select("section.dpml-paper[id]")]
     for folder in ("notebooks", "notebooks/exercises"):
@@ -32,16 +46,12 @@ def test_the_file_holds_the_whole_book(site: Path) -> None:
     assert bound.select("article script, article input, article button") == []
     last = bound.select("section.dpml-paper")[-1]
     assert last.h1.get_text() == "Solutions"
-    words, moving = last.get_text(), 0
-    for number, page in pdf.pages(site):
-        moving += len(page.select(".dpml-explorer"))
-        if "/exercises/" in number:
-            solutions = [fold for fold in page.select("details.above-input") if "solution" in fold.summary.get_text()]
-            assert len(solutions) >= 5
-            first = solutions[0].select_one("pre").get_text()
-            assert first in words, number
-            assert first not in bound.select_one(f"#{pdf.place(number)}").get_text(), number
-    assert len(bound.select("figure.dpml-still > img")) == moving >= 40
+    words = last.get_text()
+    assert solved
+    for page, first in solved.items():
+        assert first in words, page
+        assert first not in bound.select_one(f"#{pdf.place(page)}").get_text(), page
+    assert len(bound.select("figure.dpml-still > img")) == len(moving) >= 40
 
 
 def test_a_browser_prints_a_file(site: Path, tmp_path: Path, browser: Any) -> None:
