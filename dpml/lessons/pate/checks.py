@@ -15,7 +15,7 @@ from dpml import mechanisms
 from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake
 from dpml.classroom.laws import Law
-from dpml.mechanisms import gaussian_epsilon
+from dpml.mechanisms import gaussian_sigma
 from dpml.pate import laplace_votes, student, voting
 
 
@@ -291,8 +291,8 @@ _SIGMA, _BUDGET, _DELTA = 40.0, 2.0, 1e-5
 
 def _most(sensitivity_of: Any) -> int:
     """The largest number of labels within the budget, for a rule that says how the sensitivity grows."""
-    found = 0
-    while gaussian_epsilon(sigma=_SIGMA / sensitivity_of(found + 1), delta=_DELTA) <= _BUDGET:
+    found, least = 0, gaussian_sigma(epsilon=_BUDGET, delta=_DELTA)
+    while _SIGMA / sensitivity_of(found + 1) >= least:
         found += 1
     return found
 

@@ -323,13 +323,16 @@ def _ends(
     return dict(zip([*range(len(stream)), None], found.tolist(), strict=True))
 
 
+_LEGENDRE = np.polynomial.legendre.leggauss(40)
+
+
 def _thresholds(
     stream: NDArray[np.float64], threshold: float, b1: float, *, width: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Nodes for the noisy threshold, and their probabilities."""
     kinks = np.unique([threshold, *stream])
     edges = np.array([*(kinks[0] - width * np.array([60, 8])), *kinks, *(kinks[-1] + width * np.array([8, 60]))])
-    x, w = np.polynomial.legendre.leggauss(40)
+    x, w = _LEGENDRE
     half = np.diff(edges)[:, None] / 2
     t = (edges[:-1, None] + half + half * x).ravel()
     return t, (half * w).ravel() * np.exp(-np.abs(t - threshold) / b1) / (2 * b1)
