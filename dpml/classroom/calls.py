@@ -261,9 +261,8 @@ def numbers(value: Any, shape: tuple[int, ...]) -> Any:
 
 def _label(value: Any) -> Any:
     """A hashable outcome; Ellipsis for what is none."""
-    if type(value) in (int, bool, str, type(None)):  # nearly all, of which a check reads some ten thousand
-        return value
-    plain = unwrap(value)
+    # Nearly all are plain, and a check reads some ten thousand.
+    plain = value if type(value) in (int, bool, str, type(None)) else unwrap(value)
     if plain is None or isinstance(plain, (str, bool, int, float, np.number, np.bool_)):
         return plain if plain == plain else Ellipsis
     if isinstance(plain, (list, tuple)) or hasattr(plain, "tolist"):

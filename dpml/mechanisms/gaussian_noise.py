@@ -132,8 +132,7 @@ def gaussian_epsilon(*, sigma: float, delta: float) -> float:
 def _least_epsilon(sigma: float, delta: float) -> float:
     if gaussian_delta(sigma=sigma, epsilon=0.0) <= delta:
         return 0.0
-    h = 1.0 / sigma
-    tail = math.sqrt(-2.0 * math.log(delta))
+    h, tail = 1.0 / sigma, math.sqrt(-2.0 * math.log(delta))
     # P(loss > h^2/2 + h t) = Phi(-t) <= e^{-t^2/2}: here epsilon is certainly enough
     enough = (h * h / 2.0 + h * tail) * (1.0 + 1e-9) + math.ulp(0.0)
     return numerics.crossing(lambda e: excess(sigma, e, delta), low=0.0, high=enough)
