@@ -368,7 +368,7 @@ _QUOTABLE = {
     "b": (False, "one replaced record moves the sum by two clipping norms; a real pair of datasets needs 2.16."),
     "c": (
         False,
-        "with the clipped gradient +C in D and -C in D' the loss is that of 1.99, however the batch is drawn.",
+        "with the clipped gradient +C in D, -C in D' and 0 for all others ε is 1.99, however the batch is drawn.",
     ),
     "d": (False, "the batches of an epoch depend on each other; no amplification by Poisson sampling applies."),
     "e": (False, "the size of a Poisson batch tells something about the record, and it is not in the analysis."),
