@@ -16,7 +16,7 @@ from dpml.accounting.amplification import amplify, lecture_bound
 from dpml.accounting.guarantee import Bounds, Guarantee
 from dpml.accounting.pld import fixed_size
 from dpml.classroom.explorer import Explorer, Range, Switch
-from dpml.classroom.marks import Area, Axis, Frame, Line, Points, Role, Rule, Text, shown
+from dpml.classroom.marks import Area, Axis, Frame, Key, Line, Points, Role, Rule, Text, shown
 from dpml.classroom.svg import power_of_ten, scientific
 from dpml.lessons.moments import by_hand
 from dpml.lessons.moments.by_hand import DELTA, SIGMA, Q
@@ -164,9 +164,9 @@ def which_lambda() -> Explorer:
                 Area([0.02, 1.0], [0.01, 0.01], [1000.0, 1000.0], "muted"),
                 Rule("muted", x=float(max_lam), label=Text(f"grid ends at λ = {max_lam}", 900.0, 600.0)),
                 Line(grid, -math.log(DELTA) / grid, "muted", Text("log(1/δ)/λ", 300.0, 0.016)),
-                Line(grid, classic, "source", Text("by the tail bound", 0.03, 600.0)),
-                Line(grid, np.maximum(improved, 1e-3), "guarantee", Text("improved conversion", 0.03, 0.055)),
-                Points([lam], [lecture.epsilon], "D", Text(f"λ = {lam}, ε = {lecture.epsilon:.3g}", 0.03, 0.022)),
+                Line(grid, classic, "source", Key("by the tail bound", 0.075, 0.14)),
+                Line(grid, np.maximum(improved, 1e-3), "guarantee", Key("improved conversion", 0.075, 0.055)),
+                Points([lam], [lecture.epsilon], "D", Text(f"λ = {lam}, ε = {lecture.epsilon:.3g}", 0.075, 0.022)),
             ],
         )
 

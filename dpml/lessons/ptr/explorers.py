@@ -279,7 +279,7 @@ def accountants() -> Explorer:
         }
 
     def draw(steps: int, preset: str) -> Frame:
-        def curve(name: str, role: Role, label: Text) -> Line:
+        def curve(name: str, role: Role, label: Key) -> Line:
             return Line(counts, [after(n, preset)[name] for n in counts], role, label)
 
         now = after(steps, preset)
@@ -292,11 +292,11 @@ def accountants() -> Explorer:
             f"with δ₀ moved {now['moved']:.4g}, formula of Theorem 4.4 {formula:.4g}, Gaussian noise alone, by "
             f"Rényi, {now['gaussian']:.4g}",
             marks=[
-                curve("formula", "source", Text("formula, Thm 4.4", 1.15, 0.024)),
-                curve("renyi", "D", Text("exact Rényi curve", 1.15, 3.2)),
-                curve("moved", "D'", Text("δ₀ moved to δ", 1.15, 1.05)),
-                curve("exact", "guarantee", Text("loss distribution", 60.0, 0.17)),
-                curve("gaussian", "muted", Text("Gaussian alone", 9000.0, 0.06)),
+                curve("formula", "source", Key("formula, Thm 4.4", 110.0, 0.03)),
+                curve("renyi", "D", Key("exact Rényi curve", 110.0, 0.22)),
+                curve("moved", "D'", Key("δ₀ moved to δ", 110.0, 0.134)),
+                curve("exact", "guarantee", Key("loss distribution", 110.0, 0.05)),
+                curve("gaussian", "muted", Key("Gaussian alone", 110.0, 0.082)),
                 Rule("muted", x=float(steps)),
                 Points([steps, steps], [exact, formula], "measured"),
             ],
