@@ -183,6 +183,7 @@ def clipped_fraction() -> Explorer:
     steps, rate = runs[0]["at_steps"], runs[0]["rate"]
     shares = [100 * np.mean([row["clipped"] for row in _rows(part="clip", clip_norm=c)], axis=0) for c in clip_norms]
     means, spreads = zip(*(_accuracy(part="clip", clip_norm=c) for c in clip_norms), strict=True)
+    ends = {0.03: Text("C = 0.03", 175.0, 74.0), 30.0: Text("C = 30", 800.0, 15.0)}
 
     def draw(clip_norm: float) -> Frame:
         clipped = [_between(clip_norm, clip_norms, column) for column in zip(*shares, strict=True)]
@@ -197,7 +198,7 @@ def clipped_fraction() -> Explorer:
             readout=f"ε = 3 in every run. Learning rate {rate / clip_norm:.3g}: times C it is always "
             f"{rate:g}. Accuracy {percent:.1f} ± {spread:.1f} % over {len(runs)} seeds.",
             marks=[
-                *(Line(steps, row, "muted") for row in shares),
+                *(Line(steps, row, "muted", ends.get(c)) for c, row in zip(clip_norms, shares, strict=True)),
                 Line(steps, clipped, "D", Text(f"C = {clip_norm:.3g}", 620.0, 90.0, anchor="start")),
             ],
             beside=[Line(clip_norms, means, "measured"), Points([clip_norm], [percent], "D")],
