@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from dpml import arguments
 from dpml.accounting.guarantee import Bounds
-from dpml.accounting.pld import calibration, pairs
+from dpml.accounting.pld import calibration, limits, pairs
 from dpml.accounting.pld.lattice import bracket
-from dpml.accounting.pld.limits import INTERVAL, LARGEST_SIGMA, ROUNDING, TOLERANCE, checked_run, coarse, losses_of
+from dpml.accounting.pld.limits import INTERVAL, LARGEST_SIGMA, ROUNDING, TOLERANCE, agree, coarse, losses_of
 from dpml.accounting.subsampled_gaussian import chance_drawn, known_epsilon
 
 __all__ = ["epsilon_bounds", "noise_multiplier"]
@@ -50,7 +50,7 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 10; the
     lecture, slide "Privacy amplification by sub-sampling", for the setting.
     """
-    q, steps, delta = checked_run(q, steps, delta)
+    q, steps, delta = limits.checked_run(q, steps, delta)
     sigma = arguments.real("sigma", sigma, 0.0)
     known = known_epsilon(q, sigma, steps, delta)
     upper = _upper_end(q, sigma, steps, delta) if known is None else known
@@ -58,9 +58,10 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
     if known is None and q == 1.0:
         lower = upper * (1.0 - 2.0 * ROUNDING)
     elif known is None:
-        real = pairs.poisson(pairs.gaussian(2.0 / sigma), q), pairs.replaced(1.0 / sigma, q)
         with losses_of(sigma):
-            lower = max(bracket.epsilon_interval([(pair, steps)], delta, INTERVAL)[0] for pair in real)
+            for pair in (pairs.poisson(pairs.gaussian(2.0 / sigma), q), pairs.replaced(1.0 / sigma, q)):
+                if not agree(lower, upper, INTERVAL):
+                    lower = max(lower, bracket.epsilon_interval([(pair, steps)], delta, INTERVAL)[0])
     return Bounds(min(lower, upper), upper=upper, delta=delta, adjacency="replace-one", sampling="without replacement")
 
 
