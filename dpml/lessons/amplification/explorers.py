@@ -143,7 +143,7 @@ def two_worst_cases() -> Explorer:
                 Line(axis, lowest, "muted", Text("lowest A allowed", -1.05, -0.9)),
                 Points([0.0], [epsilon], "D", Text("true worst case", 0.0, 1.4, anchor="middle")),
                 Points([-epsilon], [epsilon], "source", Text("quick proof", -0.95, 1.07)),
-                Points([log_a_prime], [log_a], "measured", Text("you", beside, log_a - 0.32, anchor="start")),
+                Points([log_a_prime], [log_a], "measured", Text("here", beside, log_a - 0.32, anchor="start")),
             ],
             beside=[
                 Rule("guarantee", y=tight, label=Text(f"tight {tight:.3g}", 1.08, tight + 0.05)),
@@ -155,7 +155,7 @@ def two_worst_cases() -> Explorer:
                 Points([-epsilon], [corner], "source"),
                 # A negative log-ratio lies below this panel, and so would its label.
                 Points(
-                    [log_a_prime], [here], "measured", Text("you" if here >= 0 else "", beside, under, anchor="start")
+                    [log_a_prime], [here], "measured", Text("here" if here >= 0 else "", beside, under, anchor="start")
                 ),
             ],
             table=(["A′ / B", "highest A / B allowed", "log p/p′ there", "log p/p′ at A = e·B"], rows),

@@ -75,7 +75,7 @@ def sorted_norms() -> Explorer:
             ],
             beside=[
                 Line(trims, [passes_at(int(f)) for f in trims], "guarantee"),
-                Rule("D'", x=float(trim), label=Text("F", min(trim + 4.0, 240.0), 1.05, anchor="start")),
+                Rule("muted", x=float(trim), label=Text("F", min(trim + 4.0, 240.0), 1.05, anchor="start")),
                 Points([trim], [passes], "measured"),
             ],
             table=(["quantity", "value"], [[name, value] for name, value in quantities.items()]),
