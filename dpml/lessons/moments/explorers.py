@@ -345,8 +345,8 @@ def honest_figure() -> Explorer:
                 line(not replaced, "moments", "guarantee", Text("moments accountant", 250.0 if lecture else 11.0, 0.2)),
                 line(every, "renyi", "D'", Text("Rényi, improved", 600.0, 0.055)),
                 line(not lecture, "exact", "D", Text("exact, add/remove", 11.0, 0.0145)),
-                shown(replaced, Line(grid, upper, "guarantee", Key("guarantee, replace-one, fixed size", 11.0, 8.0))),
-                shown(replaced, Line(grid, pair, "measured", Key("a real pair, replace-one", 11.0, 4.0))),
+                shown(replaced, Line(grid, upper, "guarantee", Key("guarantee, replace-one, fixed size", 22.0, 40.0))),
+                shown(replaced, Line(grid, pair, "measured", Key("a real pair, replace-one", 22.0, 20.0))),
                 Points([float(steps)] * len(dots), dots, "measured"),
             ],
         )
