@@ -50,7 +50,7 @@ def _places(across: Axis, points: list[NDArray[np.float64]]) -> list[float]:
 
 
 def _where(points: NDArray[np.float64], x: float) -> NDArray[np.intp]:
-    return np.flatnonzero(np.isclose(points, x, rtol=1e-9, atol=1e-12))
+    return np.flatnonzero(np.abs(points - x) <= 1e-12 + 1e-9 * abs(x))
 
 
 def _named(panel: Panel, marks: Sequence[Mark]) -> list[tuple[str, Axis, Line | Points]]:
