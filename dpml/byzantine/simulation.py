@@ -41,6 +41,7 @@ from torch import Tensor
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.training import loop
+from dpml.training._run_state import name_of
 from dpml.training.mechanism import Mechanism
 from dpml.training.sampling import Sampler
 from dpml.training.trace import Trace
@@ -166,7 +167,10 @@ class Simulation:
     def here(self) -> Workers:
         """Return all honest workers, with the Byzantine ones and the server after them, in this process."""
         everyone = self.workers(range(self.n_honest), self.aggregated)
-        self.aggregated(wave(everyone.vectors))  # may refuse
+        try:
+            self.aggregated(wave(everyone.vectors))
+        except (ArithmeticError, LookupError, RuntimeError, TypeError) as error:
+            raise ValueError(f"rule and attack must take any vectors, got {type(error).__name__}: {error}") from error
         return everyone
 
     def aggregated(self, honest: Tensor) -> Tensor:
@@ -198,7 +202,7 @@ class Simulation:
         """Train by the loop of the trainer with the vectors of this source."""
         account = functools.partial(self.guarantees, releases=self.n_honest)
         settings: dict[str, Any] = {"n": self.n, "n_byzantine": self.n_byzantine, "momentum": self.momentum}
-        settings |= {"rule": _name(self.rule), "attack": _name(self.attack)}
+        settings |= {"rule": name_of(self.rule), "attack": name_of(self.attack)}
         own: dict[str, Any] = {"make": source, "account": account, "settings": settings}
         loss_fn, x, y = self.data
         run = loop.Training(self.model, loss_fn, x, y, **own, **self.common).run()
@@ -272,10 +276,3 @@ def one_vector(name: str, value: Any, *, like: Tensor) -> Tensor:
         came = f"{tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"{name} must return a tensor of shape {tuple(like.shape[1:])} of {like.dtype}, got {came}")
     return value
-
-
-def _name(function: Any) -> str:
-    """A name that another process gives to the same function."""
-    if isinstance(function, functools.partial):
-        return f"{_name(function.func)}{function.args}{sorted(function.keywords.items())}"
-    return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', type(function).__name__)}"

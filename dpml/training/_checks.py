@@ -280,6 +280,23 @@ def out_of_range(model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor) 
 # ---- optimizers ----
 
 
+def after_a_step(given: torch.optim.Optimizer, gradient: Tensor | None = None) -> list[Tensor]:
+    """The parameters of a copy of an optimizer after a step, by ones or this gradient; none if it has no copy."""
+    try:
+        copied = copy.deepcopy({name: value for name, value in vars(given).items() if name != "step"})
+    except Exception:
+        return []
+    trial = object.__new__(type(given))
+    vars(trial).update(copied, _optimizer_step_pre_hooks={}, _optimizer_step_post_hooks={})
+    some: list[Tensor] = [p for group in trial.param_groups for p in group["params"]]
+    with _run_state.same_draws(some[0].device) as rewind:
+        rewind()
+        for parameter in some:
+            parameter.grad = torch.ones_like(parameter) if gradient is None else gradient.clone()
+        type(given).step(trial)
+    return some
+
+
 def optimizer(given: Any, parameters: Mapping[str, Tensor]) -> None:
     """Refuse an optimizer that does not hold exactly the trained parameters, or cannot take a step: a copy of it tries.
 
@@ -301,19 +318,10 @@ def optimizer(given: Any, parameters: Mapping[str, Tensor]) -> None:
             f"optimizer must hold every trained parameter of the model, got all but {', '.join(left[:3])}: freeze "
             "what is not to be trained with requires_grad_(False), or it takes its share of every clipped gradient"
         )
+    before = [p for group in given.param_groups for p in group["params"]]
     try:
-        copied = copy.deepcopy({name: value for name, value in vars(given).items() if name != "step"})
-    except Exception:  # it holds what cannot be copied
-        return
-    trial = object.__new__(type(given))
-    vars(trial).update(copied, _optimizer_step_pre_hooks={}, _optimizer_step_post_hooks={})
-    before, some = ([p for group in one.param_groups for p in group["params"]] for one in (given, trial))
-    try:
-        with _run_state.kept_global_state(some[0].device):
-            for parameter in some:
-                parameter.grad = torch.ones_like(parameter)
-            type(given).step(trial)
-        if not all(bool((p.isfinite() | ~q.isfinite()).all()) for p, q in zip(some, before, strict=True)):
+        after = after_a_step(given) or before
+        if not all(bool((p.isfinite() | ~q.isfinite()).all()) for p, q in zip(after, before, strict=True)):
             raise ArithmeticError("after a gradient of ones a parameter is not finite")
     except Exception as error:
         raise ValueError(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.utils.parametrize import is_parametrized
 from torch.utils import _pytree as pytree
 
@@ -207,54 +207,44 @@ def _refuse_calls(plan: Plan, calls: list[int]) -> None:
             )
 
 
-def _outside(
-    losses: Tensor, calls: list[Call], parameters: Mapping[str, Tensor]
-) -> list[tuple[str, Tensor, Node | None, int]]:
-    """Where the graph of the losses meets a trained parameter outside its layer: its name, itself, who asks, and where.
+def _outside(losses: Tensor, calls: list[Call], parameters: Mapping[str, Tensor]) -> list[tuple[str, Any, Any, int]]:
+    """Where the graph of the losses meets a trained parameter outside its layer: name, parameter, and who asks where.
 
     What lies between the inputs and the outputs of a layer is not looked through: a step on a CPU takes a hundred times
     as long.
     """
     seen = {edge.node for call in calls for edge in call.edges if edge is not None}
     sources = [edge.node for call in calls for edge in call.sources if edge is not None]
-    waiting: list[tuple[Node, Node | None, int]]
-    waiting = [(node, None, 0) for node in (get_gradient_edge(losses).node, *sources)]
-    names: dict[int, str] = {}
-    found: list[tuple[str, Tensor, Node | None, int]] = []
+    waiting: list[Any] = [(node, None, 0) for node in (get_gradient_edge(losses).node, *sources)]
+    leaves = []
     while waiting:
         node, asking, place = waiting.pop()
         if node in seen:
             continue
-        behind = node.next_functions
-        if behind:
+        if behind := node.next_functions:
             seen.add(node)
             waiting += [(one, node, i) for i, (one, _) in enumerate(behind) if one is not None]
         elif isinstance(leaf := getattr(node, "variable", None), nn.Parameter):
-            names = names or {id(parameter): name for name, parameter in parameters.items()}
-            if id(leaf) in names:
-                found.append((names[id(leaf)], leaf, asking, place))
-    return found
+            leaves.append((leaf, asking, place))
+    names = {id(parameter): name for name, parameter in parameters.items()} if leaves else {}
+    return [(names[id(leaf)], leaf, asking, place) for leaf, asking, place in leaves if id(leaf) in names]
 
 
-def _refuse_outside(losses: Tensor, outside: list[tuple[str, Tensor, Node | None, int]]) -> None:
+def _refuse_outside(losses: Tensor, outside: list[tuple[str, Any, Any, int]]) -> None:
     """Refuse gradients that reach a parameter past its layer; those of a term with the factor 0 may."""
-    arriving: list[tuple[str, Tensor | None]] = []
-    handles = []
-    for name, _, asking, place in outside:
-        if asking is None:
-            raise ValueError(differs(name))
-        keep = partial(lambda name, place, into, _: arriving.append((name, into[place])), name, place)
-        handles.append(asking.register_hook(keep))
-    try:
-        with _no_autocast(losses.device.type):
-            ones = torch.ones_like(losses)
-            torch.autograd.grad(losses, [leaf for _, leaf, _, _ in outside], ones, retain_graph=True, allow_unused=True)
-    finally:
-        for handle in handles:
-            handle.remove()
-    for name, gradient in arriving:
-        if gradient is not None and bool(gradient.any()):
-            raise ValueError(differs(name))
+    arriving = [name for name, _, asking, _ in outside if asking is None]
+
+    def listen(name: str, place: int, gradients: Sequence[Any], _: Any) -> None:
+        arriving.extend([name] if gradients[place] is not None and gradients[place].any() else [])
+
+    handles = [asking.register_hook(partial(listen, name, i)) for name, _, asking, i in outside if asking is not None]
+    with _no_autocast(losses.device.type):
+        leaves, ones = [leaf for _, leaf, _, _ in outside], torch.ones_like(losses)
+        torch.autograd.grad(losses, leaves, ones, retain_graph=True, allow_unused=True)
+    for handle in handles:
+        handle.remove()
+    if arriving:
+        raise ValueError(differs(arriving[0]))
 
 
 def differs(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import random
@@ -172,6 +173,13 @@ def settings(
         "device": device.type,
         "data": fingerprint(*data),
     }
+
+
+def name_of(function: Any) -> str:
+    """A name that another process gives to the same function."""
+    if isinstance(function, functools.partial):
+        return f"{name_of(function.func)}{function.args}{sorted(function.keywords.items())}"
+    return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
 def fingerprint(*tensors: torch.Tensor) -> str:

@@ -55,11 +55,11 @@ def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Te
     try:
         wide = _double(x), _double(y)
         with _held(model, x, move=move, double=True) as rewind:
-            found = _finding(_Runs(model, plan, loss_fn, rewind), *wide, 1e-8)
+            found = _finding(_Runs(model, loss_fn, rewind, plan), *wide, 1e-8)
     except Exception:  # a kernel that knows single precision only, or a refusal that comes again
         lower = any(p.dtype in _LOWER[:2] for p in plan.parameters.values()) or torch.is_autocast_enabled(x.device.type)
         with _held(model, x, move=move, double=False) as rewind:
-            found = _finding(_Runs(model, plan, loss_fn, rewind), x, y, 5e-2 if lower else 3e-3)
+            found = _finding(_Runs(model, loss_fn, rewind, plan), x, y, 5e-2 if lower else 3e-3)
     if found:
         raise ValueError(found)
 
@@ -71,18 +71,15 @@ def first_tried(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, device:
         ValueError: as said.
     """
     zeros = [torch.zeros_like(values[:24], device=device) for values in (x, y)]
-    with _run_state.same_draws(device) as rewind, _checks.evaluated(model), torch.no_grad():
-
-        def losses(examples: Sequence[Tensor], model: nn.Module, loss_fn: Any) -> Tensor:
-            rewind()
-            found: Tensor = loss_fn(model(examples[0].clone()), examples[1])
-            return found
-
-        fresh = _after_zeros((model, loss_fn), partial(losses, zeros))
+    with _run_state.same_draws(device) as rewind:
+        fresh = _after_zeros((model, loss_fn), lambda m, loss: _Runs(m, loss, rewind).evaluated(*zeros))
         some = _checks.examples_tried(model, loss_fn, x, y, device=device, names="x and y")
         with _Still(double=False):
-            if fresh and not _close(losses(some, model, loss_fn), losses(some, *fresh), 3e-3):
-                raise ValueError(_REMEMBERS)
+            ends = [
+                _Runs(m, loss, rewind).evaluated(*some) for m, loss in ((model, loss_fn), fresh or (model, loss_fn))
+            ]
+    if not _close(ends[0], ends[-1], 3e-3):
+        raise ValueError(_REMEMBERS)
     return some
 
 
@@ -97,14 +94,14 @@ def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
     plan, half = _engine.plan_of(model), [slice(0, None, 2)]
     try:
         with _held(model, x, move=0.0, double=False) as rewind:
-            found = _change(_Runs(model, plan, loss_fn, rewind), x, y, half, 3e-3)
+            found = _change(_Runs(model, loss_fn, rewind, plan), x, y, half, 3e-3)
     except Exception as error:
         came = f"{type(error).__name__}: {error}"
         raise ValueError(f"x and y must be what model and loss_fn accept, got {came}") from error
     if found:
         wide = _double(x), _double(y)
         with suppress(Exception), _held(model, x, move=0.0, double=True) as rewind:  # a kernel may know no double
-            found = _change(_Runs(model, plan, loss_fn, rewind), *wide, half, 1e-8)
+            found = _change(_Runs(model, loss_fn, rewind, plan), *wide, half, 1e-8)
     if found:
         raise ValueError(found)
 
@@ -149,8 +146,7 @@ def one_by_one(augment: Any, x: Tensor, y: Tensor) -> Tensor:
         if not isinstance(whole, Tensor) or len(whole) != len(x):
             came = f"shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
             raise ValueError(f"augment must return a tensor with a row for each of {len(x)} examples, got {came}")
-        others = [(rest, one(x[rest], y[rest])) for rest in _RESTS]
-        others += [(slice(None), one(x, y, *fresh))] if fresh else []
+        others = [*((rest, one(x[rest], y[rest])) for rest in _RESTS), *((slice(None), one(x, y, a)) for a in fresh)]
     for rest, after in others:
         same = torch.isclose(whole[rest], after, rtol=1e-3, atol=1e-5)
         if len(x) > 1 and bool((same.flatten(1).double().mean(1) < 0.9).any()):
@@ -191,9 +187,9 @@ class _Runs(NamedTuple):
     """What is tested, and how each run of it goes back to the same random numbers."""
 
     model: nn.Module
-    plan: _engine.Plan
     loss_fn: Any
     rewind: Callable[[], None]
+    plan: Any = None
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
         self.rewind()
@@ -239,7 +235,7 @@ def _differing_sum(runs: _Runs, x: Tensor, y: Tensor, tolerance: float) -> str |
         expected = torch.zeros_like(parameter) if gradient is None else gradient.to_dense()
         difference = float((sums[name] - expected if name in sums else expected).detach().double().norm())
         if difference > tolerance * size + rounding:
-            return name
+            return str(name)
     return None
 
 

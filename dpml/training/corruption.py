@@ -71,7 +71,7 @@ def flipped_labels(y: torch.Tensor, *, fraction: float, classes: int, generator:
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.1, "label corruption".
     """
-    classes = _labels(y, classes)
+    labels("y", y, None, classes=arguments.integer("classes", classes, 2))
 
     def shift(like: torch.Tensor) -> torch.Tensor:
         return torch.randint(1, classes, like.shape, generator=generator).to(like)
@@ -87,7 +87,7 @@ def targeted_labels(y: torch.Tensor, *, fraction: float, classes: int, generator
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), appendix B.3, "targeted label flipping".
     """
-    classes = _labels(y, classes)
+    labels("y", y, None, classes=arguments.integer("classes", classes, 2))
     return _changed(y, fraction, generator, lambda some: classes - 1 - some)
 
 
@@ -192,9 +192,3 @@ def _changed(
     after = values.clone()
     after[ids] = change(values[ids]).to(values)
     return Corrupted(after, ids)
-
-
-def _labels(y: torch.Tensor, classes: int) -> int:
-    classes = arguments.integer("classes", classes, 2)
-    labels("y", y, None, classes=classes)
-    return classes

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from dpml import arguments
-from dpml.training import models, stacked, stacked_networks
+from dpml.training import _checks, models, stacked, stacked_networks
 from dpml.training._numbers import labels
 from dpml.training.dpsgd import sgd
 from dpml.training.sampling import FixedSize, Poisson, cpu_generator
@@ -195,6 +195,7 @@ def _trained(
 def _features(x: Any) -> int:
     if not isinstance(x, torch.Tensor) or x.dtype != torch.float32 or x.dim() < 2 or x.numel() == 0:
         arguments.refuse("x", "a float32 tensor of images (N, ...), as models.to_tensors returns", x)
+    _checks.examples(x, x, names=("x", "x"))
     return x[0].numel()
 
 

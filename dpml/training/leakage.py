@@ -60,7 +60,7 @@ from dpml.training._numbers import labels, record_numbers
 from dpml.training.corruption import SentGradients
 from dpml.training.loop import train
 from dpml.training.mechanism import Mechanism
-from dpml.training.per_example import PerExample
+from dpml.training.per_example import PerExample, begin
 from dpml.training.sampling import FixedSize, Sampler, cpu_generator
 from dpml.training.stacked_networks import Stack, StackedPerExample, flat_examples, stack
 from dpml.training.trace import Run
@@ -258,6 +258,7 @@ def many_runs_audit(
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     rng = arguments.generator("rng", rng)
     start = stack([model])
+    begin(model, loss_fn, x, y, ids=torch.arange(2), device=start.parameters.device)
     first = StackedPerExample(start, loss_fn, flat_examples(x[-1:], start)[None], y[-1:][None])
     gradient = first.sum(torch.ones_like(first.losses))[0]
     if not bool(gradient.isfinite().all() and gradient.any()):

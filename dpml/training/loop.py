@@ -211,9 +211,8 @@ class Training:
 
     def _try(self) -> None:
         """Run the model on some of the examples: what it cannot take, or would mix, is refused."""
-        given, x, y = (self.model, self.loss_fn), self.x, self.y
-        ids = large_batch(self.sampling, len(x))[: self.micro_batch]
-        begin(*given, x, y, ids=ids, device=self.device, augment=self.augment)
+        ids, given = large_batch(self.sampling, len(self.x))[: self.micro_batch], (self.model, self.loss_fn)
+        begin(*given, self.x, self.y, ids=ids, device=self.device, augment=self.augment)
         if self.test is not None:
             some_test = _checks.examples_tried(*given, *self.test, device=self.device, names="test")
             with _checks.evaluated(self.model), torch.no_grad():

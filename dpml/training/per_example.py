@@ -171,7 +171,7 @@ def begin(
     *,
     ids: Tensor,
     device: torch.device,
-    augment: Callable[[Tensor, Tensor], Tensor] | None = None,
+    augment: Any = None,
 ) -> None:
     """Try all that can be tried before a first step: on examples that differ, and on the batch of these `ids`.
 

@@ -333,9 +333,8 @@ def cpu_generator(generator: Any) -> torch.Generator:
 
     Source: definition.
     """
-    known = isinstance(generator, torch.Generator) and generator.device.type == "cpu"
-    if not known or generator is torch.default_generator:
+    everyones = generator is torch.default_generator
+    if everyones or not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
         allowed = "a torch.Generator on the CPU of one's own, for example torch.Generator().manual_seed(0)"
         arguments.refuse("generator", allowed, generator)
-    found: torch.Generator = generator
-    return found
+    return generator

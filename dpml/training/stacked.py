@@ -202,10 +202,8 @@ def _fitting_loss(loss_fn: Any, flat: torch.Tensor, y: torch.Tensor, stacked: St
 def _generators(value: Any, models: int) -> list[torch.Generator]:
     allowed = f"a list of {models} torch.Generator, one for each model"
     found = [cpu_generator(generator) for generator in _list("generators", value, models, allowed)]
-    if len({id(generator) for generator in found}) < models:
-        raise ValueError(
-            "generators must be different objects: one that stands twice would be drawn from in turn, got one twice"
-        )
+    if len({one.get_state().numpy().tobytes() for one in found}) < models:
+        raise ValueError("generators must differ in their states, or two models have the same noise, got one twice")
     return found
 
 
@@ -218,8 +216,14 @@ def _shards(value: Any, count: int, models: int) -> list[torch.Tensor]:
 
 def _optimizer(make: Any, parameters: torch.Tensor) -> torch.optim.Optimizer:
     if not callable(make):
-        allowed = "a function of the parameters, such as lambda parameters: torch.optim.SGD(parameters, lr=0.1)"
-        arguments.refuse("optimizer", allowed, make)
+        arguments.refuse("optimizer", "a function: lambda parameters: torch.optim.SGD(parameters, lr=0.1)", make)
     made: torch.optim.Optimizer = make([parameters])
     _checks.optimizer(made, {"parameters": parameters})
+    ones = torch.ones_like(parameters)
+    ends = [_checks.after_a_step(made, rows) for rows in (ones, ones - 4.0 * ones.cumsum(0).eq(1.0))]
+    if all(ends) and not torch.equal(*(after[0][1:].nan_to_num() for after in ends)):
+        raise ValueError(
+            f"optimizer must move each model by its own gradient, got {type(made).__name__}, which mixes those of all: "
+            "use another one, such as Adam"
+        )
     return made

@@ -27,6 +27,7 @@ from torch import nn
 from dpml import arguments
 from dpml.training import _checks
 from dpml.training._checks import LossFunction
+from dpml.training._engine import exact_products
 
 __all__ = ["Stack", "StackedPerExample", "flat_examples", "predict", "require_stack", "stack", "unstack"]
 
@@ -71,7 +72,7 @@ def stack(models: Sequence[nn.Sequential]) -> Stack:
         if other != first:
             raise ValueError(f"models must be of one shape, type and device, got {first} and {other}")
     rows = [torch.cat([p.detach().reshape(-1) for p in model.parameters()]) for model in models]
-    return Stack(torch.stack(rows), first[0])
+    return require_stack(Stack(torch.stack(rows), first[0]))
 
 
 def _shape(model: nn.Sequential) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
@@ -81,18 +82,23 @@ def _shape(model: nn.Sequential) -> tuple[tuple[int, ...], torch.dtype, torch.de
     linear = [layer for layer in layers[::2] if type(layer) is nn.Linear]
     good = len(layers) % 2 == 1 and len(linear) == len(layers[::2]) and all(type(m) is nn.ReLU for m in layers[1::2])
     good = good and all(a.out_features == b.in_features for a, b in itertools.pairwise(linear))
-    good = good and all(layer.bias is not None for layer in linear)
+    found = [(name, id(p)) for layer in linear for name, p in layer.named_parameters() if p.requires_grad]
+    good = good and [name for name, _ in found] == ["weight", "bias"] * len(linear) and len({*found}) == len(found)
+    good = good and not any(layer._forward_hooks or layer._forward_pre_hooks for layer in model.modules())
     if not good:
         kinds = ", ".join(type(m).__name__ for m in model) or "no layer"
         raise ValueError(
-            f"models must be Flatten, then Linear with bias and ReLU in turn, ending in Linear, got {kinds}"
+            "models must be Flatten, Linear with bias and ReLU in turn, ending in Linear, all trained, none shared "
+            f"or with hooks, got {kinds}"
         )
     weight = linear[0].weight
     return (linear[0].in_features, *(layer.out_features for layer in linear)), weight.dtype, weight.device
 
 
 def require_stack(stacked: Any) -> Stack:
-    """Return `stacked` if it is a `Stack`.
+    """Return `stacked` if it is a `Stack` in single or double precision.
+
+    In lower precision the rounding of a norm, or of a sum without noise, is more than one example may do.
 
     Raises:
         ValueError: for anything else.
@@ -101,6 +107,8 @@ def require_stack(stacked: Any) -> Stack:
     """
     if not isinstance(stacked, Stack):
         arguments.refuse("stacked", "a Stack, as stacked_networks.stack returns", stacked)
+    if stacked.parameters.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"stacked must be of float32 or float64, got {stacked.parameters.dtype}")
     return stacked
 
 
@@ -119,7 +127,7 @@ def flat_examples(x: Any, stacked: Stack) -> torch.Tensor:
         arguments.refuse("x", allowed, x)
     if not bool(torch.isfinite(x).all()):
         raise ValueError(f"x must be {allowed}, got an element that is not finite")
-    flat: torch.Tensor = x.flatten(1)
+    flat: torch.Tensor = x.detach().flatten(1)
     return flat
 
 
@@ -190,23 +198,25 @@ class StackedPerExample:
     def __init__(self, stacked: Stack, loss_fn: LossFunction, x: torch.Tensor, y: torch.Tensor) -> None:
         layers = list(_layers(*stacked))
         self._sizes, self._parameters = stacked.sizes, stacked.parameters.shape[1]
-        with torch.no_grad():
+        with torch.no_grad(), exact_products(x.device.type):
             outputs, self._inputs = _forward(stacked, x)
         models, examples = outputs.shape[:2]
         labels = y.expand(models, examples).reshape(-1)
         flat = outputs.flatten(0, 1).requires_grad_()
-        losses = _checks.one_loss_each(loss_fn(flat, labels), models * examples)
-        (gradient,) = torch.autograd.grad(losses.sum(), flat)
+        with torch.enable_grad():
+            losses = _checks.one_loss_each(loss_fn(flat, labels), models * examples)
+            (gradient,) = torch.autograd.grad(losses.sum(), flat)
         self.losses = losses.detach().view(models, examples)
         self._gradients = [gradient.view(models, examples, stacked.sizes[-1])]
         for (weight, _), a in zip(layers[:0:-1], self._inputs[:0:-1], strict=True):
-            self._gradients.insert(0, torch.bmm(weight.mT, self._gradients[0].mT).mT.mul_(a > 0))
+            with exact_products(x.device.type):
+                self._gradients.insert(0, torch.bmm(weight.mT, self._gradients[0].mT).mT.mul_(a > 0))
 
     @property
     def norms(self) -> torch.Tensor:
         """Norm of each example's gradient over all parameters of its network, shape (K, B)."""
         parts = [_squares(g) * (_squares(a) + 1.0) for g, a in zip(self._gradients, self._inputs, strict=True)]
-        return torch.stack(parts).sum(0).sqrt()
+        return torch.stack(parts).sum(0).sqrt().to(self.losses)
 
     def sum(self, weights: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return for each network the sum of weights[k, i] times the gradient of example i, shape (K, P).
@@ -215,19 +225,25 @@ class StackedPerExample:
         """
         total = weights.new_empty(len(weights), self._parameters) if out is None else out
         views = _layers(total, self._sizes)
-        for g, a, (weight, bias) in zip(self._gradients, self._inputs, views, strict=True):
-            weighted = g * weights[..., None]
-            torch.sum(weighted, dim=1, out=bias)
-            if a.dim() == 2:
-                weight.copy_((weighted.mT.flatten(0, 1) @ a).view_as(weight))
-            else:
-                torch.bmm(weighted.mT, a, out=weight)
+        with exact_products(total.device.type):
+            for g, a, (weight, bias) in zip(self._gradients, self._inputs, views, strict=True):
+                weighted = g * weights[..., None]
+                torch.sum(weighted, dim=1, out=bias)
+                if a.dim() == 2:
+                    weight.copy_((weighted.mT.flatten(0, 1) @ a).view_as(weight))
+                else:
+                    torch.bmm(weighted.mT, a, out=weight)
         return total
 
 
 def _squares(vectors: torch.Tensor) -> torch.Tensor:
-    """Squared length along the last dimension; the two ways are fast for two orders in memory."""
+    """Squared length along the last dimension; the two ways are fast for two orders in memory.
+
+    In double precision, and not below where squares underflow: else a long input makes too much of a short gradient.
+    """
     if vectors.is_contiguous():
         length: torch.Tensor = torch.linalg.vector_norm(vectors, dim=-1)
-        return length.square()
-    return torch.sum(vectors.square(), -1)
+        squares = length.double().square_()
+    else:
+        squares = torch.sum(vectors.square(), -1).double()
+    return squares.clamp_(min=1e-32 if vectors.dtype == torch.float32 else 1e-280)

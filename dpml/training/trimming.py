@@ -51,6 +51,7 @@ from dpml.accounting.pld import losses
 from dpml.ptr import privacy
 from dpml.ptr.propose_test_release import threshold
 from dpml.ptr.trimmed_sum import places
+from dpml.training._run_state import name_of
 from dpml.training.dpsgd import clip, in_range_of_norms
 from dpml.training.mechanism import Accountant, Decision, Mechanism, State, gaussian, whole_batch
 from dpml.training.sampling import Poisson, Sampler
@@ -129,6 +130,7 @@ def tsgd_ptr(
     trim = arguments.integer("trim", trim, 0)
     change = change if change is None else arguments.integer("change", change, 0)
     move = next_trim if rule is None else rule
+    arguments.function("rule", move)
     level, bound = threshold(scale=scale, delta0=delta0), tau * clip_norm
 
     def decide(norms: Tensor, *, ids: Tensor, state: State, generator: torch.Generator) -> Decision:
@@ -151,7 +153,7 @@ def tsgd_ptr(
         return {"trim": trim, "change": max(1, round(0.02 * most)) if change is None else change, "most": most}
 
     test: dict[str, Any] = {"tau": tau, "scale": scale, "delta0": delta0}
-    moves = {"trim": trim, "change": change, "rule": move.__name__}
+    moves = {"trim": trim, "change": change, "rule": getattr(move, "__name__", name_of(move))}
     settings = {"sigma": sigma, "clip_norm": clip_norm, **test, **moves}
     return whole_batch("tsgd_ptr", settings=settings, decide=decide, accountant=_tested(sigma, test), start=start)
 

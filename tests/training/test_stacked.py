@@ -1,12 +1,16 @@
 """Stacked training against one model at a time: the same draws, the same numbers."""
 
 import math
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
+from torch.nn.utils import prune
 
 from dpml.training import dp_sgd, dp_sgd_automatic, loop, models, sgd, stacked, stacked_networks, tsgd
+from dpml.training.dpsgd import clip
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
 from tests.training.helpers import cross_entropy as loss_fn
@@ -155,6 +159,27 @@ def test_one_model_may_diverge_and_the_others_go_on():
     torch.testing.assert_close(calm.stack.parameters[1], flat(single), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1e-23, 1e-12, 1.0, 1e12])
+def test_no_record_of_any_size_moves_a_sum_by_more_than_the_clip_norm(size):
+    """A short gradient of the outputs times a long input: the square of the one underflows, the product is long."""
+    layers = stacked_networks.stack([torch.nn.Sequential(torch.nn.Linear(3, 2))])
+    x = torch.tensor([[3e18, 0.0, 0.0], [1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])
+    found = stacked_networks.StackedPerExample(layers, lambda outputs, y: size * outputs.sum(1), x, torch.zeros(3))
+    weights = clip(found.norms, clip_norm=1e-5)
+    for i in range(3):
+        assert float(found.sum(weights * torch.eye(3)[i]).double().norm()) <= 1e-5 * (1 + 1e-5)
+
+
+def test_a_context_around_the_run_changes_nothing():
+    x, y = records(30, torch.float32)
+    given = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "sampling": Poisson(q=0.5), "steps": 3}
+    ends = []
+    for around in (nullcontext(), torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16)):
+        with around:
+            ends.append(trained(networks(3, torch.float32), x.clone().requires_grad_(), y, **given).stack.parameters)
+    assert torch.equal(ends[0], ends[1]) and torch.equal(ends[0], ends[2])
+
+
 def test_stack_unstack_predict():
     several = networks(3)
     x, _ = records(11)
@@ -180,7 +205,7 @@ SAME, THREE = seeded(0), torch.arange(3)
 NO_SHARDS = [1, 2], THREE[:0], THREE + 8, torch.tensor([-1]), THREE // 2
 FITS = [{"loss_fn": None}, {"loss_fn": lambda outputs: outputs}, {"y": Y + 3}, {"y": torch.stack([Y, Y - 3])}]
 BAD = {
-    "stacked": [networks(1)[0]],
+    "stacked": [networks(1)[0], stacked_networks.Stack(GOOD["stacked"].parameters.bfloat16(), (7, 5, 3))],
     "loss_fn": [F.cross_entropy],
     "x": [X.float(), X[:, :5], X.numpy(), torch.full_like(X, math.nan)],
     "y": [Y[:9], Y.tolist(), Y.expand(3, 10)],
@@ -189,10 +214,16 @@ BAD = {
     "n": [{"sampling": FixedSize(m=11)}],
     "mechanism": [dp_sgd, tsgd(sigma=1.0, clip_norm=1.0, trim=1), [sgd()], [sgd(), "sgd"]],
     "steps": [0, 2.0],
-    "optimizer": [momentum([X.clone().requires_grad_()]), torch.optim.LBFGS, lambda p: p, lambda p: plain(0.1)([X])],
+    "optimizer": [
+        *(partial(kind, lr=0.1) for kind in (torch.optim.Adafactor, torch.optim.Muon)),
+        momentum([X.clone().requires_grad_()]),
+        torch.optim.LBFGS,
+        lambda p: p,
+        lambda p: plain(0.1)([X]),
+    ],
     "delta": [1.1, None],
     "generator": [{"generators": [0, 1]}],
-    "generators": [[seeded(0)], [SAME, SAME], SAME],
+    "generators": [[seeded(0)], [SAME, SAME], SAME, [seeded(2), seeded(2)]],
     "shards": [[THREE], *([THREE, bad] for bad in NO_SHARDS)],
 }
 
@@ -222,6 +253,10 @@ def test_a_loss_that_looks_at_the_other_examples_is_refused(weigh):
 def test_what_cannot_be_stacked():
     line, relu = torch.nn.Linear(7, 5), torch.nn.ReLU()
     layers = [torch.nn.Linear(7, 3, bias=False)], [line, torch.nn.Tanh(), torch.nn.Linear(5, 3)], [line, relu], []
+    square, frozen, hooked = torch.nn.Linear(7, 7), torch.nn.Linear(7, 3), torch.nn.Linear(7, 3)
+    frozen.weight.requires_grad_(False)
+    hooked.register_forward_hook(lambda layer, given, outputs: 2.0 * outputs)
+    layers += [square, relu, square], [frozen], [hooked], [prune.identity(torch.nn.Linear(7, 3), "weight")]
     unlike = [*networks(1), *networks(1, hidden=6)], [*networks(1), *networks(1, torch.float32)]
     others = [], networks(1)[0], [line], [models.tutorial_cnn(generator=seeded(0))]
     refuses(stacked_networks.stack, {}, models=(*([torch.nn.Sequential(*some)] for some in layers), *unlike, *others))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -245,7 +246,7 @@ def clipped(trim, *, passed, change, most):
     return np.clip(trim + (-change if passed else change), 0, most)
 
 
-@pytest.mark.parametrize("mechanism", [TESTED, tsgd_ptr(**PTR, trim=10, rule=clipped)])
+@pytest.mark.parametrize("mechanism", [TESTED, tsgd_ptr(**PTR, trim=10, rule=partial(clipped))])
 def test_a_run_continues_to_the_same_bits(tmp_path, mechanism):
     straight = trained(mechanism)
     assert list(straight.trace.steps) == [4, 8, 12]
@@ -281,6 +282,8 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match=r"^trim must be an integer in \[0, 20\], got 21"):
             trained(make(**given | {"trim": 21}))
     refuses(tsgd_ptr, tested, sigma=(0.0,), tau=(0.0, 1.0), delta0=(0.5, math.nan), scale=(0.0,), change=(-1,))
+    refuses(tsgd_ptr, tested, rule=(1.0, "next_trim"))
+    assert "0x" not in repr(tsgd_ptr(**tested, rule=partial(clipped))), "the same name in another process"
     with pytest.raises(ValueError, match=r"^sampling must be Poisson"):
         trained(sampling=FixedSize(m=5))
     with pytest.raises(ValueError, match=r"^rule must return a whole number"):
