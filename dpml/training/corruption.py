@@ -26,16 +26,8 @@ from dpml.training._numbers import labels, record_numbers
 from dpml.training.per_example import PerExample
 from dpml.training.sampling import cpu_generator
 
-__all__ = [
-    "Corrupted",
-    "SentGradients",
-    "chosen",
-    "flipped_gradients",
-    "flipped_labels",
-    "noisy_features",
-    "noisy_gradients",
-    "targeted_labels",
-]
+__all__ = ["Corrupted", "SentGradients", "chosen", "flipped_gradients"]
+__all__ += ["flipped_labels", "noisy_features", "noisy_gradients", "targeted_labels"]
 
 
 class Corrupted(NamedTuple):

@@ -65,18 +65,8 @@ from dpml.training.sampling import FixedSize, Sampler, cpu_generator
 from dpml.training.stacked_networks import Stack, StackedPerExample, flat_examples, stack
 from dpml.training.trace import Run
 
-__all__ = [
-    "CanaryAudit",
-    "RunsAudit",
-    "ShadowRuns",
-    "dirac_audit",
-    "dirac_canaries",
-    "input_from_gradient",
-    "likelihood_ratios",
-    "many_runs_audit",
-    "shadow_runs",
-    "true_class_margins",
-]
+__all__ = ["CanaryAudit", "RunsAudit", "ShadowRuns", "dirac_audit", "dirac_canaries"]
+__all__ += ["input_from_gradient", "likelihood_ratios", "many_runs_audit", "shadow_runs", "true_class_margins"]
 
 
 class CanaryAudit(NamedTuple):
