@@ -52,11 +52,12 @@ def newest(*paths: Path) -> float:
 
 def wait_for(what: str, condition: Callable[[], Any]) -> Any:
     """What the condition returns that is true, asked again and again: one question of the driver must be short."""
-    deadline = time.monotonic() + HANGS
+    deadline, pause = time.monotonic() + HANGS, 0.01
     while time.monotonic() < deadline:
         if found := condition():
             return found
-        time.sleep(0.1)
+        pause = min(1.2 * pause, 0.1)  # what comes at once is not waited for, and what takes long is seldom asked for
+        time.sleep(pause)
     raise AssertionError(f"waited {HANGS} s for {what}")
 
 
