@@ -58,8 +58,11 @@ def compare(model: nn.Module, plan: _engine.Plan, loss_fn: Any, x: Tensor, y: Te
             found = _finding(_Runs(model, loss_fn, rewind, plan), *wide, 1e-8)
     except Exception:  # a kernel that knows single precision only, or a refusal that comes again
         lower = any(p.dtype in _LOWER[:2] for p in plan.parameters.values()) or torch.is_autocast_enabled(x.device.type)
-        with _held(model, x, move=move, double=False) as rewind:
-            found = _finding(_Runs(model, loss_fn, rewind, plan), x, y, 5e-2 if lower else 3e-3)
+        try:
+            with _held(model, x, move=move, double=False) as rewind:
+                found = _finding(_Runs(model, loss_fn, rewind, plan), x, y, 5e-2 if lower else 3e-3)
+        except (RuntimeError, TypeError, LookupError) as error:
+            raise ValueError(f"model must have gradients, got {type(error).__name__}: {error}") from error
     if found:
         raise ValueError(found)
 

@@ -1,10 +1,12 @@
 """What training refuses because examples act on each other, or a term of the loss would be lost; what it takes."""
 
+import functools
 import random
 
 import numpy as np
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.nn import functional
 
@@ -219,6 +221,20 @@ def test_refused_before_the_first_step_or_when_it_begins(name):
     notes = getattr(caught.value, "__notes__", [])
     assert note in notes[0] if note else not notes
     assert torch.equal(flat(model), before) == (note == "")
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+def test_an_error_of_torch_becomes_a_refusal():
+    """It names the remedy, which works."""
+
+    def model(reentrant):
+        again = functools.partial(torch.utils.checkpoint.checkpoint, use_reentrant=reentrant)
+        layers = {"first": nn.Linear(6, 6), "second": nn.Linear(6, 6), "last": nn.Linear(6, 3)}
+        return Net(lambda net, x: net.last(again(net.second, net.first(x))), **layers)
+
+    with pytest.raises(ValueError, match=r"^model must have gradients.*use_reentrant=False"):
+        train(model(True), X, Y)
+    assert train(model(False), X, Y, steps=2).steps == 2
 
 
 def test_labels_that_broadcast_are_named():
