@@ -6,8 +6,8 @@ runs, so that a right answer is refused with probability below 1e-6 in all:
 
 - *a cell, or all cells up to one, come too often or too rarely*: a binomial tail. For coordinates with unlike laws
   taken together it holds with their mean probability (W. Hoeffding, Ann. Math. Statist. 27, 1956);
-- *another law explains the counts far better*: the likelihood ratio has mean 1 under the right law, so it exceeds
-  $1/\alpha$ with probability at most $\alpha$ (Markov; Ville: for all numbers of runs together);
+- *another law explains the counts far better*, at one setting or at all: the likelihood ratio has mean 1 under the
+  right law, so it exceeds $1/\alpha$ with probability at most $\alpha$ (Markov; Ville: for all numbers of runs);
 - *coordinates, or runs that follow each other, move together*: on which side of its median each lies are fair coins, so
   how many agree is binomial.
 
@@ -197,8 +197,10 @@ def _refuted(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> boo
     if not _likely(seen, right) or _few_values(seen) or _together(seen, right):
         return True
     others = [(mistake.wrong, 1.0) for mistake in mistakes] + [(right, factor) for factor in _FACTORS]
-    limit = _fit(seen, right) + math.log(len(others) / _ALARM_RATIO)
-    return any(_fit(seen, other, noise) > limit for other, noise in others)
+    fits = np.array([[_fit([one], *other) for one in seen] for other in ((right, 1.0), *others)])
+    gain = fits[1:] - fits[0]  # at each setting: the noise may be wrong at one alone
+    limit = math.log((gain.size + len(gain)) / _ALARM_RATIO)
+    return bool(max(gain.max(), gain.sum(axis=1).max()) > limit)
 
 
 def _few_values(seen: list[_Seen]) -> int:
@@ -215,7 +217,7 @@ def _few_values(seen: list[_Seen]) -> int:
 
 def _rounded(seen: _Seen) -> bool:
     values = np.asarray(seen.outputs, dtype=float)
-    return not _constant(seen) and np.array_equal(np.round(values, 4), values)
+    return bool(np.ptp(values) > 0) and np.array_equal(np.round(values, 4), values)
 
 
 def _together(seen: list[_Seen], right: Laws) -> str:
@@ -262,13 +264,15 @@ def _finding(seen: list[_Seen], law: Laws, neighbours: Iterable[tuple[int, int]]
             here, there = (shown(mine.setting[first], width=26) for mine in (one, other))
             proof = f"its outputs on {here} and {there} show ε ≥ {found:.3g}"
             return f"{_NOT_PRIVATE}: {proof}, and {epsilon:g} is allowed."
-    for one in filter(_constant, seen):
+    for one in (one for one in seen if _constant(one, law)):
         return f"returned {shown(one.outputs[0])} in each of {len(one.outputs)} runs at {spoken(one.setting)}."
     return f"does not follow the law asked for: {min(_worst(one, law) for one in seen)[1]}."
 
 
-def _constant(seen: _Seen) -> bool:
-    return all(output == seen.outputs[0] for output in seen.outputs)
+def _constant(seen: _Seen, law: Laws) -> bool:
+    """Whether always the same came where that is not what nearly always must come."""
+    share = seen.shares(law, 1.0)[np.arange(len(seen.where)), seen.places[0]].min()
+    return bool(share < 0.9) and all(output == seen.outputs[0] for output in seen.outputs)
 
 
 def _scores(seen: _Seen, pair: tuple[Setting, Setting], law: Laws) -> NDArray[np.float64]:
@@ -343,7 +347,7 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake], *, p
         return max(fitting, key=lambda pair: pair[0])[1]
     if (few := _few_values(seen)) and all(_rounded(one) for one in seen):
         return f"There are only {few} different values, so they are rounded: do not round."
-    if any(map(_constant, seen)):
+    if any(_constant(one, right) for one in seen):
         return "It adds no noise, or the same noise every time: draw fresh noise from the rng that it is given."
     return _together(seen, right)
 

@@ -175,6 +175,18 @@ def test_a_lack_of_privacy_is_proved_where_it_shows():
     assert "not private" not in verdict(checks.law, noisy(lambda rng: rng.laplace(scale=3.0)), **COUNT)
 
 
+def test_noise_that_is_wrong_at_one_setting_alone_is_refused():
+    few = lambda data, *, epsilon, rng: data.sum() + rng.laplace(scale=(0.8 if len(data) < 3 else 1.0) / epsilon)  # noqa: E731
+    assert "at data = [1, 0], epsilon = 2" in verdict(checks.law, few, wrong=MISTAKES, **COUNT)
+
+
+def test_what_nearly_always_comes_is_not_taken_for_missing_noise():
+    rare = lambda n, *, noise=1.0: laws.discrete({0: 1 - 1e-9, 1: 1e-9} if n else {0: 0.5, 1: 0.5})  # noqa: E731
+    ask: dict[str, Any] = {"name": "bit", "law": rare, "settings": [{"n": 1}, {"n": 0}]}
+    checks.law(lambda n, *, rng: int(n == 0 and rng.random() < 0.5), **ask)
+    assert "at n = 0, the outcome" in verdict(checks.law, lambda n, *, rng: int(n == 0 and rng.random() < 0.7), **ask)
+
+
 # --- labels and arrays ---
 
 

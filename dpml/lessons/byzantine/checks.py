@@ -216,6 +216,7 @@ def check_worker_vector(answer: Any) -> None:
     settings: list[dict[str, Any]] = [
         {"gradients": _BATCHES[0], "clip_norm": 2.5, "sigma": 1.5},
         {"gradients": _BATCHES[1], "clip_norm": 0.6, "sigma": 0.8},
+        {"gradients": 0.01 * _BATCHES[1], "clip_norm": 1.5, "sigma": 0.8},
     ]
     wrong = [
         Mistake(

@@ -312,6 +312,7 @@ def check_averaged_count(answer: Any) -> None:
             {"bits": np.array([1, 1, 0, 1]), "epsilon": 3.5, "k": 20},
             {"bits": np.array([1, 0, 1]), "epsilon": 3.5, "k": 20},
             {"bits": np.ones(30, dtype=int), "epsilon": 0.7, "k": 4},
+            {"bits": np.array([0, 1]), "epsilon": 1.0, "k": 2},
         ],
         neighbours=[(0, 1)],
         wrong=[
@@ -365,7 +366,8 @@ def check_answer_all(answer: Any) -> None:
         settings=[
             {"counts": np.full(16, 3.0), "epsilon": 1.0, "delta": 1e-5},
             {"counts": np.full(16, 2.0), "epsilon": 1.0, "delta": 1e-5},
-            {"counts": np.array([0.0, 500.0, 1000.0]), "epsilon": 0.5, "delta": 1e-6},
+            {"counts": np.array([500.0, 0.0, 1000.0]), "epsilon": 0.5, "delta": 1e-6},
+            {"counts": np.array([7.0, 3.0]), "epsilon": 8.0, "delta": 0.05},
         ],
         neighbours=[(0, 1)],
         wrong=[

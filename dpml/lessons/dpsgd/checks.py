@@ -488,6 +488,7 @@ def check_noisy_mean(answer: Any) -> None:
         (_batch(64), 2.0, 1.5, 256),
         (np.zeros((0, 3)), 2.0, 1.5, 256),
         (_batch(3), 0.5, 1.2, 40),
+        (0.01 * _batch(50), 2.0, 1.5, 40),  # all are short, and more than expected
     )
     sizes = [
         (
@@ -563,6 +564,7 @@ def check_noisy_sum(answer: Any) -> None:
         (_batch(40), 3.0, 1.5, 8),
         (_batch(12), 3.0, 1.5, 12),
         (_batch(12), 0.5, 4.0, 1),
+        (0.01 * _batch(12), 3.0, 1.5, 5),
         (np.zeros((0, 3)), 3.0, 1.5, 8),
     )
     sizes: list[tuple[Callable[..., float], str]] = [

@@ -252,6 +252,7 @@ def check_confident_label(answer: Any) -> None:
             {"counts": np.array([12, 0]), "threshold": 11.0, "epsilon": 1.0},
             {"counts": np.array([3, 3, 6, 0]), "threshold": 8.0, "epsilon": 1.0},
             {"counts": np.array([40, 38, 39]), "threshold": 39.0, "epsilon": 5.0},
+            {"counts": np.array([9, 2, 0]), "threshold": 80.0, "epsilon": 2.0},  # hardly ever a label
         ],
         neighbours=[(0, 1)],
         runs=6000,
@@ -358,6 +359,8 @@ def check_moment(answer: Any) -> None:
             (0.1, 100, 5.0),
             (0.48, 1, 20.0),
             (0.3, 0.1, 2.0),
+            (0.26, 50, 2.0),
+            (0.11, 30, 1.0),
         ),
         rel=1e-7,
         mistakes=[

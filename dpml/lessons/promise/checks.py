@@ -183,6 +183,7 @@ def check_private_mean(answer: Any) -> None:
             {"values": np.array([1.0, *ordinary[1:]]), "epsilon": 0.6},
             {"values": wild, "epsilon": 2.0},
             {"values": np.array([1e6, *wild[1:]]), "epsilon": 2.0},
+            {"values": np.array([0.4, 0.6]), "epsilon": 5.0},  # neither end of the range is there
         ],
         neighbours=[(0, 1), (2, 3)],
         within=(0.0, 1.0),

@@ -132,7 +132,7 @@ def check_step_weights(answer: Any) -> None:
             m = int(rng.integers(1, 12))
             norms = rng.choice([0.3, 1.5, 1.5, 2.5, 6.0], size=m)
             ids = rng.permutation(50)[:m]
-            yield {"norms": norms, "ids": ids, "trim": int(rng.integers(0, m + 1)), "bound": 1.0, "passed": True}
+            yield {"norms": norms, "ids": ids, "trim": int(rng.integers(0, m + 1)), "bound": 2.0, "passed": True}
 
     Order = Callable[[Array, Any, float], tuple[Any, Any]]
 
@@ -220,10 +220,12 @@ def check_noisy_total(answer: Any) -> None:
         return law
 
     rows = np.random.default_rng(3).normal(size=(12, 3)) * np.linspace(0.2, 6.0, 12)[:, None]
+    equal = np.array([[3.0, 4.0, 0.0], [5.0, 0.0, 0.0], [0.0, 0.0, 5.0]])
     settings = [
         {"vectors": rows, "ids": 54_300 - np.arange(12), "trim": 3, "bound": 2.0, "sigma": 1.5},
         {"vectors": rows[:5], "ids": 54_300 + np.arange(5), "trim": 1, "bound": 0.5, "sigma": 1.2},
         {"vectors": np.zeros((0, 3)), "ids": np.arange(0), "trim": 1, "bound": 2.0, "sigma": 1.5},
+        {"vectors": equal, "ids": np.array([3, 7, 5]), "trim": 1, "bound": 10.0, "sigma": 0.3},
     ]
     cases = [
         (
@@ -263,6 +265,8 @@ def check_noisy_total(answer: Any) -> None:
         ),
     ]
     law = law_of(lambda *, scale, **_: scale)
+    smaller = "of equal lengths the smaller id leaves. The larger one leaves first."
+    wrong.append(Mistake(lambda vectors, *, ids, **given: law(vectors, ids=-ids, **given), smaller))
     released(answer, name=name, cases=cases, law=law, settings=settings, wrong=wrong)
 
 
@@ -275,6 +279,7 @@ def check_next_trim(answer: Any) -> None:
     def inputs(rng: np.random.Generator) -> Iterator[tuple[tuple[int], dict[str, Any]] | dict[str, Any]]:
         for trim, ok in ((64, True), (64, False), (3, True), (254, False), (0, True), (256, False)):
             yield {"trim": trim, "passed": ok, "change": 5, "most": 256}
+        yield {"trim": 98, "passed": False, "change": 7, "most": 100}
         for _ in range(8):
             yield {"trim": int(rng.integers(0, 101)), "passed": bool(rng.integers(2)), "change": 7, "most": 100}
 

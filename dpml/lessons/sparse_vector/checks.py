@@ -143,12 +143,15 @@ def check_affordable_failures(answer: Any) -> None:
         cutoffs = range(1, (cap or setting["queries"]) + 1)
         return bisect.bisect_right(cutoffs, float(distance), key=lambda cutoff: need(cutoff, **setting))
 
+    tight = 1.5, 1e-6, 300, 0.02
+    least = needed(12, **checks.settings("epsilon delta queries beta", tight)[0])
     checks.function(
         answer,
         name="affordable_failures",
         reference=largest,
         inputs=checks.settings(
             "distance epsilon delta queries beta",
+            *((factor * least, *tight) for factor in (1 + 1e-7, 1 - 1e-7)),
             (120, 2.0, 1e-5, 400, 0.01),
             (500, 1.0, 1e-5, 1000, 0.01),
             (2000, 1.0, 1e-6, 1000, 0.01),
@@ -364,6 +367,8 @@ def check_first_above(answer: Any) -> None:
             (np.array([1.0, 1.0, 1.0, 1.0, -1.0]), 0.0, 1.1),
             (np.array([3.45, 0.45, 6.45]), 5.0, 2.0),
             (np.array([-4.0, 5.0, 1.0, 12.0]), 3.0, 0.6),
+            (np.array([-10.0]), 0.0, 1.1),
+            (np.full(400, -0.1), 0.0, 1.0),  # hardly ever None
         ),
         neighbours=[(0, 1)],
         runs=8000,

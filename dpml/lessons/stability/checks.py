@@ -193,6 +193,9 @@ def check_stable_release(answer: Any) -> None:
             (np.array([6, 3, 0]), 1.6, 0.05),
             (np.array([3, 3, 12, 2]), 0.7, 0.1),
             (np.array([20, 9, 1]), 0.7, 0.1),
+            (np.array([9, 1, 0]), 0.9, 0.04),
+            (np.array([1, 3, 3]), 1.0, 0.2),
+            (np.array([4, 4, 1]), 2.0, 1e-15),  # never a label
         ),
         neighbours=[(0, 1)],
         runs=8000,
