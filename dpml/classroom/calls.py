@@ -316,18 +316,28 @@ def draw(
     return [outcome(value, form, setting, name=name) for value in raw]
 
 
-def require_own_rng(f: Callable[..., Any], setting: Setting, *, form: Law | Sequence[Law], name: str) -> None:
-    """Calls with generators in the same state must agree, and must leave the arguments as they are.
+def replayed(
+    f: Callable[..., Any], setting: Setting, form: Law | Sequence[Law], *, name: str, before: Sequence[Any] = ()
+) -> list[Any]:
+    """The outcomes of calls with generators in known states, which must agree, also with those from `before`.
 
     Raises:
-        NotYet: if they do not.
+        NotYet: if they do not, or if a call changes its arguments.
     """
+    outcomes = []
     for seed in range(20):
         fresh = ({**setting, "rng": np.random.default_rng(seed)} for _ in range(2))
         came = [called_once(f, called, name=name) for called in fresh]
-        first, second = (outcome(value, form, setting, name=name) for value in came)
-        if first != second:
+        found = [outcome(value, form, setting, name=name) for value in came]
+        outcomes.append(found[0])
+        if before and found[0] != before[seed]:
+            raise NotYet(
+                f"{name} remembers earlier calls: with rng in the same state it gave {shown(before[seed])} at first "
+                f"and {shown(came[0])} later, for {spoken(setting)}. Compute all from the arguments of the call."
+            )
+        if found[0] != found[1]:
             raise NotYet(
                 f"{name} uses its own randomness: two calls with rng in the same state gave {shown(came[0])} and "
                 f"{shown(came[1])}. Draw all noise from the rng that it is given."
             )
+    return outcomes

@@ -9,7 +9,18 @@ import numpy as np
 
 from dpml.classroom.calls import Came, answered, attempt, limited, named, spoken, watched
 from dpml.classroom.comparison import difference, holds_nan, size
-from dpml.classroom.verdict import Mistake, NotYet, explained, kind, passed, require_function, shown, shown_text, unfit
+from dpml.classroom.verdict import (
+    Mistake,
+    NotYet,
+    brief,
+    explained,
+    kind,
+    passed,
+    require_function,
+    shown,
+    shown_text,
+    unfit,
+)
 
 _SEED = 20250117  # the inputs are the same for everyone, every time
 
@@ -17,7 +28,8 @@ _SEED = 20250117  # the inputs are the same for everyone, every time
 _WRONG_RESULT = (3, 4)  # ranks of failures
 
 _Case = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments by position, and by name
-_Failure = tuple[int, tuple[int, int], str]  # rank, size of the input, sentence: the smallest one is told
+# Rank, size of the input, the sentence, and the sentence in a width: the smallest one is told.
+_Failure = tuple[int, tuple[int, int], str, Callable[[int], str]]
 
 
 @limited
@@ -35,10 +47,12 @@ def function(
     """Pass if `f` agrees with `reference` on all `inputs`, and leaves its arguments as they were.
 
     An input is a tuple of arguments, a mapping of keyword arguments, or one argument; `inputs` are given,
-    or made by a function of a generator with a fixed seed. Numbers agree within abs + rel*|right|, entry by
-    entry. A mistake holds a wrong implementation; it is named when `f` does the same as it on every input
-    where it goes wrong. Otherwise the smallest failing input is shown. `hint` states the property that the
-    result must have; it follows a wrong result only, since it explains no error and no missing return.
+    or made by a function of a generator with a fixed seed. One of numbers alone is tried again with other numbers
+    near by, where the reference takes them: a table of values is no answer. Then all are tried once more: nothing
+    may be remembered. Numbers agree within abs + rel*|right|, entry by entry. A mistake holds a wrong
+    implementation; it is named when `f` does the same as it on every input where it goes wrong. Otherwise the
+    smallest failing input is shown. `hint` states the property that the result must have; it follows a wrong
+    result only, since it explains no error and no missing return.
 
     Raises:
         NotYet: if `f` is not written or fails on some input.
@@ -52,17 +66,24 @@ def function(
     for case, want in zip(cases, wanted, strict=True):
         if want.error is not None or holds_nan(want.value):
             raise ValueError(f"the reference must give a value for {_spoken(reference, case)}") from want.error
+    for case in [near for case in cases if (near := _near(case))]:
+        other = attempt(reference, *case)
+        if other.error is None and not holds_nan(other.value):
+            cases.append(case)
+            wanted.append(other)
     runs = [answered(f, *case, name=name) for case in cases]
     seen = [(case, run, want.value) for case, run, want in zip(cases, runs, wanted, strict=True)]
     failures = [found for one in seen if (found := _failure(f, *one, name=name, rel=rel, abs=abs))]
     if not failures:
+        for case, run in zip(cases, runs, strict=True):
+            if difference(answered(f, *case, name=name).value, run.value, rel=rel, abs=abs):
+                raise NotYet(f"For {_spoken(f, case)}, your {name} gives another result when it is called again.")
         passed(name, f"agrees with its definition on {len(cases)} input{'s' * (len(cases) > 1)}")
         return
-    rank, _, text = min(failures)
-    for mistake in mistakes:
-        if _made(mistake.wrong, seen, rel=rel, abs=abs):
-            raise NotYet(f"{text} A known mistake: {mistake.diagnosis}")
-    raise NotYet(f"{text} {hint if rank in _WRONG_RESULT else ''}".rstrip())
+    rank, _, _, told = min(failures, key=lambda failure: failure[:3])
+    known = next((m.diagnosis for m in mistakes if _made(m.wrong, seen, rel=rel, abs=abs)), "")
+    more = f"A known mistake: {known}" if known else hint if rank in _WRONG_RESULT else ""
+    raise NotYet(brief(lambda width: f"{told(width)} {more}".rstrip()))
 
 
 def _case(given: Any) -> _Case:
@@ -71,9 +92,24 @@ def _case(given: Any) -> _Case:
     return (given if isinstance(given, tuple) else (given,)), {}
 
 
-def _spoken(f: Callable[..., Any], case: _Case) -> str:
+def _near(case: _Case) -> _Case | None:
+    """Other numbers near those of an input: fractions smaller by a little, the largest whole one by one more."""
+    values = [*case[0], *case[1].values()]
+    if any(not isinstance(value, (int, float)) or isinstance(value, bool) for value in values):
+        return None
+    largest = max((value for value in values if isinstance(value, int)), default=None)
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, int):
+            return value + (value == largest)
+        return value if value.is_integer() else 0.9931 * value
+
+    return tuple(map(moved, case[0])), {key: moved(value) for key, value in case[1].items()}
+
+
+def _spoken(f: Callable[..., Any], case: _Case, width: int = 90) -> str:
     found = spoken(named(f, *case), width=40)
-    return shown_text(found, width=90) if found else shown(case[0], width=90)
+    return shown_text(found, width=width) if found else shown(case[0], width=width)
 
 
 def _failure(
@@ -84,15 +120,20 @@ def _failure(
     if problem is None:
         return None
     rank, text = problem
-    wrong_call = unfit(f, *case) if rank == 1 and isinstance(run.error, TypeError) else ""
-    if wrong_call:
-        return rank, (0, 0), f"Your {name} {wrong_call}."
-    given = _spoken(f, case)
-    return rank, (size(case), len(given)), f"For {given}, your {name} {text}"
+    if rank == 1 and isinstance(run.error, TypeError) and (wrong_call := unfit(f, *case)):
+        return rank, (0, 0), "", lambda width: f"Your {name} {wrong_call}."
+
+    def told(width: int) -> str:
+        return (
+            f"For {_spoken(f, case, width)}, your {name} {text.replace('CAME', shown(run.value, width=min(60, width)))}"
+        )
+
+    return rank, (size(case), len(_spoken(f, case))), told(90), told
 
 
 def _problem(run: Came, want: Any, *, rel: float, abs: float) -> tuple[int, str] | None:
-    """Rank and predicate of what is wrong with one run, or None: the cause comes before its symptom."""
+    """Rank and predicate of what is wrong with one run, or None: the cause comes before its symptom. For what came
+    stands CAME."""
     if run.error is not None:
         return 1, f"raised {explained(run.error)}."
     if run.value is None and want is not None:
@@ -100,10 +141,10 @@ def _problem(run: Came, want: Any, *, rel: float, abs: float) -> tuple[int, str]
             "returned None: is a return missing?"
         )
     if holds_nan(run.value):
-        return 3, f"returned {shown(run.value)}, which holds nan."
+        return 3, "returned CAME, which holds nan."
     wrong = difference(run.value, want, rel=rel, abs=abs)
     if wrong:
-        return 4, f"returned {shown(run.value)}: it {wrong}."
+        return 4, f"returned CAME: it {wrong}."
     if run.changed:
         return 5, f"changed its argument {run.changed} in place: work on a copy."
     return None

@@ -11,6 +11,13 @@ runs, so that a right answer is refused with probability below 1e-6 in all:
 - *coordinates, or runs that follow each other, move together*: on which side of its median each lies are fair coins, so
   how many agree is binomial.
 
+Two more look at the numbers themselves, which under a law with a density are hardly ever equal, or all short:
+
+- *a number comes again*: an answer without noise once in a thousand runs, noise that is kept, or rounding;
+- *every number has few decimals*: rounding that is too fine to see in another way.
+
+And calls with generators in the same state must agree before all runs and after them: nothing may be remembered.
+
 The other laws are the registered mistakes, and the right law with its noise made smaller and larger. An answer that
 fails gets the diagnosis of the law that fits it.
 """
@@ -30,9 +37,9 @@ from scipy.special import bdtr, bdtrc
 from dpml import arguments
 from dpml.audit import samples
 from dpml.classroom import laws
-from dpml.classroom.calls import Setting, draw, limited, require_own_rng, spoken, takes
+from dpml.classroom.calls import Setting, draw, limited, replayed, spoken, takes
 from dpml.classroom.laws import Law
-from dpml.classroom.verdict import Mistake, NotYet, passed, shown
+from dpml.classroom.verdict import Mistake, NotYet, brief, passed, shown, shown_text
 
 Laws = Callable[..., Law | Sequence[Law]]
 
@@ -97,8 +104,7 @@ def law(
     rng = np.random.default_rng(_SEED)
     f = takes(answer, name=name, called=(*given[0], "rng"))
     right = [_given(law, setting) for setting in given]
-    for setting, here in zip(given, right, strict=True):
-        require_own_rng(f, setting, form=here, name=name)
+    first = [replayed(f, *pair, name=name) for pair in zip(given, right, strict=True)]
     where = [_cells(here, within=within) for here in right]
     shares = [functools.cache(functools.partial(_shares, *pair)) for pair in zip(given, where, strict=True)]
     outputs: list[list[Any]] = [[] for _ in given]
@@ -109,14 +115,30 @@ def law(
             mine += draw(f, setting, form=here, runs=enough - len(mine), rng=rng, name=name)
         seen = [_seen(*one) for one in zip(given, outputs, where, shares, strict=True)]
         if all(_refuted(seen, one, mistakes) for one in (law, *also)) and (look == 1 or _clear(seen, mistakes)):
-            finding = _finding(seen, law, neighbours)
-            private = not finding.startswith(_NOT_PRIVATE)
-            raise NotYet(f"{name} {finding} {_diagnosis(seen, law, mistakes, private=private)}".rstrip())
+            raise NotYet(_told(seen, law, mistakes, neighbours, name=name))
+    for setting, here, before in zip(given, right, first, strict=True):
+        replayed(f, setting, here, name=name, before=before)
     passed(
         name,
         f"{sum(map(len, outputs))} outputs at {len(given)} settings follow the law that was asked for "
         "(a right answer is refused with probability below 1e-6)",
     )
+
+
+def _told(
+    seen: list[_Seen], law: Laws, mistakes: Sequence[Mistake], neighbours: Iterable[tuple[int, int]], *, name: str
+) -> str:
+    """What came, and the diagnosis."""
+    private = not _finding(seen, law, neighbours).startswith(_NOT_PRIVATE)
+    found = _diagnosis(seen, law, mistakes, private=private)
+
+    def message(width: int) -> str:
+        odd = "" if found else _odd_numbers(seen, width)
+        if odd and private:
+            return f"{name} {odd}"
+        return f"{name} {_finding(seen, law, neighbours, width)} {f'It {odd}' if odd else found}".rstrip()
+
+    return brief(message)
 
 
 def _given(law: Laws, setting: Setting, noise: float = 1.0) -> Law | Sequence[Law]:
@@ -194,7 +216,7 @@ def _fit(seen: list[_Seen], law: Laws, noise: float = 1.0) -> float:
 
 
 def _refuted(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> bool:
-    if not _likely(seen, right) or _few_values(seen) or _together(seen, right):
+    if not _likely(seen, right) or _odd_numbers(seen) or _together(seen, right):
         return True
     others = [(mistake.wrong, 1.0) for mistake in mistakes] + [(right, factor) for factor in _FACTORS]
     fits = np.array([[_fit([one], *other) for one in seen] for other in ((right, 1.0), *others)])
@@ -203,21 +225,32 @@ def _refuted(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake]) -> boo
     return bool(max(gain.max(), gain.sum(axis=1).max()) > limit)
 
 
-def _few_values(seen: list[_Seen]) -> int:
-    """How many different numbers came at a setting where nearly all should differ; 0 if they do."""
+def _odd_numbers(seen: list[_Seen], width: int = 90) -> str:
+    """What is odd about numbers that come from a density, to follow the name of the answer; empty if nothing is."""
+    equal, most = 0, (0, "")
     for one in seen:
-        if not isinstance(one.where[0], tuple):
-            column = [value if len(one.where) == 1 else value[0] for value in one.outputs]
-            ends = one.places[:, 0]  # whatever is in the outermost cells may have been cut there
-            inner = [v for v, place in zip(column, ends, strict=True) if 0 < place < len(one.where[0])]
-            if len(set(inner)) < 0.9 * len(inner):
-                return len(set(column))
-    return 0
-
-
-def _rounded(seen: _Seen) -> bool:
-    values = np.asarray(seen.outputs, dtype=float)
-    return bool(np.ptp(values) > 0) and np.array_equal(np.round(values, 4), values)
+        if isinstance(one.where[0], tuple):
+            continue
+        # Numbers in the outermost cells may have been cut to be equal.
+        inside = (one.places > 0) & (one.places < [len(cells) for cells in one.where])
+        table = np.asarray(one.outputs, dtype=float).reshape(inside.shape)
+        numbers = table[inside]
+        decimals = min(12, -math.ceil(math.log10(1e4 * np.spacing(np.abs(numbers).max(initial=1e-3)))))
+        if len(numbers) and np.array_equal(numbers.round(decimals), numbers) and len(set(numbers)) > 1:
+            few = next(k for k in range(decimals + 1) if np.array_equal(numbers.round(k), numbers))
+            return f"returned numbers of at most {few} decimals: they are rounded. Do not round."
+        values, counts = np.unique(numbers, return_counts=True)
+        if len(values) > 0.9 * len(numbers) and np.array_equal(numbers.astype(np.float32), numbers):
+            continue  # in single precision some meet by chance
+        each = [len(np.unique(column[here])) for column, here in zip(table.T, inside.T, strict=True)]
+        equal += int((inside.sum(axis=0) - each).max()) + sum(each) - len(values)
+        if len(values):
+            came = f"{values[counts.argmax()]:.6g} {counts.max()} times in {len(table)} runs at {_at(one, width)}"
+            most = max(most, (int(counts.max()), came))
+    if equal < 2:  # noise from 2^31 seeds may come again once
+        return ""
+    never = "Noise with a density gives no number twice: draw it anew, always add it, and cut nothing off."
+    return f"returned {most[1]}. {never}"
 
 
 def _together(seen: list[_Seen], right: Laws) -> str:
@@ -247,7 +280,11 @@ def _together(seen: list[_Seen], right: Laws) -> str:
     return ""
 
 
-def _finding(seen: list[_Seen], law: Laws, neighbours: Iterable[tuple[int, int]]) -> str:
+def _at(seen: _Seen, width: int) -> str:
+    return shown_text(spoken(seen.setting), width=width)
+
+
+def _finding(seen: list[_Seen], law: Laws, neighbours: Iterable[tuple[int, int]], width: int = 90) -> str:
     """What came: a proof that it is not private enough, or the cells that fit worst."""
     for pair in neighbours:
         one, other = (seen[i] for i in pair)
@@ -261,12 +298,12 @@ def _finding(seen: list[_Seen], law: Laws, neighbours: Iterable[tuple[int, int]]
             rng=np.random.default_rng(_SEED),
         ).epsilon_at_least
         if found > epsilon:
-            here, there = (shown(mine.setting[first], width=26) for mine in (one, other))
+            here, there = (shown(mine.setting[first], width=min(26, width // 3)) for mine in (one, other))
             proof = f"its outputs on {here} and {there} show ε ≥ {found:.3g}"
             return f"{_NOT_PRIVATE}: {proof}, and {epsilon:g} is allowed."
     for one in (one for one in seen if _constant(one, law)):
-        return f"returned {shown(one.outputs[0])} in each of {len(one.outputs)} runs at {spoken(one.setting)}."
-    return f"does not follow the law asked for: {min(_worst(one, law) for one in seen)[1]}."
+        return f"returned {shown(one.outputs[0])} in each of {len(one.outputs)} runs at {_at(one, width)}."
+    return f"does not follow the law asked for: {min(_worst(one, law, width) for one in seen)[1]}."
 
 
 def _constant(seen: _Seen, law: Laws) -> bool:
@@ -284,12 +321,12 @@ def _scores(seen: _Seen, pair: tuple[Setting, Setting], law: Laws) -> NDArray[np
     return np.array([np.sum(output) for output in seen.outputs], dtype=float)
 
 
-def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
+def _worst(seen: _Seen, law: Laws, width: int) -> tuple[float, str]:
     """The most unlikely count at a setting: its probability, and a sentence."""
     count, share, n = seen.counts, seen.shares(law, 1.0), len(seen.outputs)
     if len(seen.where) == 1 and isinstance(seen.where[0], tuple) and share[0, -1] == 0 < count[0, -1]:
         odd = next(out for out in seen.outputs if out not in seen.where[0])
-        return 0.0, f"at {spoken(seen.setting)}, the outcome {shown(odd)} came, which is impossible"
+        return 0.0, f"at {_at(seen, width)}, the outcome {shown(odd)} came, which is impossible"
     events = [(*(f"the outcome {shown(w)}" for w in where), "what is impossible") for where in seen.where]
     if not isinstance(seen.where[0], tuple):
         count, share = (cells.cumsum(axis=1)[:, :-1] for cells in (count, share))
@@ -299,7 +336,7 @@ def _worst(seen: _Seen, law: Laws) -> tuple[float, str]:
     came = f"{events[i][k]} came in {100 * count[i, k] / n:.3g} % of {n} runs"
     way = "too often" if count[i, k] > n * share[i, k] else "too rarely"
     entry = f"entry {i}, " if len(seen.where) > 1 else ""
-    return float(tails[i, k]), f"at {spoken(seen.setting)}, {entry}{came}, {way}"
+    return float(tails[i, k]), f"at {_at(seen, width)}, {entry}{came}, {way}"
 
 
 def _explains(seen: list[_Seen], wrong: Laws, noise: float = 1.0) -> bool:
@@ -308,7 +345,7 @@ def _explains(seen: list[_Seen], wrong: Laws, noise: float = 1.0) -> bool:
     firsts = [_parts(_given(wrong, one.setting, noise), joint=len(one.where) == 1)[0] for one in seen]
     heads = [[out if len(one.where) == 1 else out[0] for out in one.outputs[:20]] for one in seen]
     possible = _likely(seen, wrong, noise) and all(map(laws.possible, firsts, heads))
-    return possible and (not _few_values(seen) or any(map(laws.repeats, firsts)))
+    return possible and (not _odd_numbers(seen) or any(map(laws.repeats, firsts)))
 
 
 def _is_multiple(seen: list[_Seen], wrong: Laws, right: Laws) -> bool:
@@ -326,7 +363,8 @@ def _clear(seen: list[_Seen], mistakes: Sequence[Mistake]) -> bool:
 
 def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake], *, private: bool) -> str:
     """The sentence of the law that fits: a registered mistake or the right law with other noise; or a general one."""
-    if _likely(seen, right) and (moved := _together(seen, right)):
+    moved = _together(seen, right)
+    if moved and _likely(seen, right):
         return moved  # each number for itself is right, and a mistake may fit as well
     tried = [(m.wrong, 1.0, 0.0, f"A known mistake: {m.diagnosis}") for m in mistakes if _explains(seen, m.wrong)]
     factor, _ = _best(seen, right, 1.0, _ROUGH, *_FINE)
@@ -345,11 +383,9 @@ def _diagnosis(seen: list[_Seen], right: Laws, mistakes: Sequence[Mistake], *, p
     fitting = [(_fit(seen, law, noise) - less, text) for law, noise, less, text in tried]
     if fitting:
         return max(fitting, key=lambda pair: pair[0])[1]
-    if (few := _few_values(seen)) and all(_rounded(one) for one in seen):
-        return f"There are only {few} different values, so they are rounded: do not round."
     if any(_constant(one, right) for one in seen):
         return "It adds no noise, or the same noise every time: draw fresh noise from the rng that it is given."
-    return _together(seen, right)
+    return moved
 
 
 def _best(seen: list[_Seen], law: Laws, start: float, *grids: Sequence[float]) -> tuple[float, float]:

@@ -135,6 +135,12 @@ def _text(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
+def brief(message: Callable[[int], str]) -> str:
+    """A message, which quotes inputs and results in so many characters, with as many as leave it at most 60 words."""
+    told = (message(width) for width in (90, 60, 40, 25))
+    return next((text for text in told if len(text.split()) <= 60), "") or message(12)
+
+
 def explained(error: Exception) -> str:
     """An exception in a few words."""
     text = " ".join(str(error).split())

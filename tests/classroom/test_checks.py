@@ -470,3 +470,29 @@ def test_an_answer_that_never_ends_or_is_stopped_or_exits_gets_one_sentence(chec
     assert verdict(check, stopped, name="f", **rest).startswith("f was stopped before its check had ended.")
     for status in (None, 0, "bye"):
         assert "it ends the program" in verdict(check, lambda x, status=status, **_: sys.exit(status), name="f", **rest)
+
+
+def test_a_table_of_the_tested_values_is_no_function_and_nothing_is_remembered():
+    ask = {"name": "half", "reference": lambda *, n, x: x / n, "inputs": [{"n": 2, "x": 1.0}, {"n": 5, "x": 0.5}]}
+    checks.function(lambda *, n, x: x * n**-1, **ask)
+    assert "For n = 3, x = 1, your half" in verdict(checks.function, lambda *, n, x: 0.5 if n < 5 else x / n, **ask)
+    calls = []
+
+    def counts(*, n, x):
+        calls.append(n)
+        return x / n if len(calls) < 6 else 0.0
+
+    assert "gives another result when it is called again" in verdict(checks.function, counts, **ask)
+
+
+def test_a_long_message_quotes_less():
+    rows = [([[1, 0], *[[i] for i in range(30)]],)]
+    message = verdict(
+        checks.function,
+        lambda rows: [*range(29), 3],
+        name="f",
+        reference=lambda rows: list(range(30)),
+        inputs=rows,
+        hint=20 * "so ",
+    )
+    assert "…" in message and len(message.split()) <= 60

@@ -119,8 +119,14 @@ WRONG: dict[str, tuple[Any, str]] = {
     "Gaussian": (noisy(lambda rng: rng.normal(scale=1.0)), "Gaussian noise needs a delta"),
     "more Gaussian": (noisy(lambda rng: rng.normal(scale=2.1)), "Gaussian noise needs a delta"),
     "uniform": (noisy(lambda rng: rng.uniform(-2, 2)), "outcomes up to"),
-    "rounded": (lambda data, *, epsilon, rng: round(count(data, epsilon=epsilon, rng=rng), 1), "they are rounded"),
-    "at times without": (noisy(lambda rng: rng.laplace() * (rng.random() < 0.8)), "does not follow the law"),
+    "rounded": (
+        lambda data, *, epsilon, rng: round(count(data, epsilon=epsilon, rng=rng), 1),
+        "of at most 1 decimals: they are rounded. Do not round",
+    ),
+    "at times without": (noisy(lambda rng: rng.laplace() * (rng.random() < 0.8)), "a density gives no number twice"),
+    "rarely without": (noisy(lambda rng: rng.laplace() * (rng.random() < 0.999)), "twice: draw it anew, always add it"),
+    "rounded finely": (lambda data, *, epsilon, rng: round(count(data, epsilon=epsilon, rng=rng), 9), "9 decimals"),
+    "few seeds": (noisy(lambda rng: np.random.default_rng(rng.integers(9999)).laplace()), "no number twice"),
     "rng ignored": (noisy(lambda rng: np.random.laplace()), "uses its own randomness"),  # noqa: NPY002
     "ends the program": (lambda data, *, epsilon, rng: sys.exit(0), "it ends the program; return a value instead"),
     "in place": (lambda data, *, epsilon, rng: (data.sort(), 1.0)[1], "changes the data that it is given"),
@@ -157,7 +163,7 @@ def test_values_that_come_again_are_explained_only_by_a_law_that_repeats():
     assert "A known mistake: the sum has no noise" in verdict(checks.law, lambda data, *, rng: coins(data, rng), **ask)
     for size in (1.0, 2.0):
         rounded = lambda data, *, rng, size=size: round(coins(data, rng) + rng.laplace(scale=size), 1)  # noqa: E731
-        assert "they are rounded: do not round" in verdict(checks.law, rounded, **ask)
+        assert "they are rounded. Do not round" in verdict(checks.law, rounded, **ask)
 
 
 def test_a_mistake_that_is_a_multiple_of_the_right_law_explains_its_own_size_only():
@@ -185,6 +191,16 @@ def test_what_nearly_always_comes_is_not_taken_for_missing_noise():
     ask: dict[str, Any] = {"name": "bit", "law": rare, "settings": [{"n": 1}, {"n": 0}]}
     checks.law(lambda n, *, rng: int(n == 0 and rng.random() < 0.5), **ask)
     assert "at n = 0, the outcome" in verdict(checks.law, lambda n, *, rng: int(n == 0 and rng.random() < 0.7), **ask)
+
+
+def test_nothing_is_remembered_from_call_to_call():
+    heard = []
+
+    def later(data, *, epsilon, rng):
+        heard.append(0)
+        return data.sum() + rng.laplace(scale=1 / epsilon) * (1 if len(heard) < 6_121 else -1)
+
+    assert "remembers earlier calls: with rng in the same state" in verdict(checks.law, later, **COUNT)
 
 
 # --- labels and arrays ---

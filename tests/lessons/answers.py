@@ -16,10 +16,12 @@ class Several(NamedTuple):
 
 
 def told(check: Callable[..., None], answer: Any) -> str:
-    """The message of a check, empty if it passes."""
+    """The message of a check, empty if it passes: one paragraph of at most 60 words."""
     first, others = answer if isinstance(answer, Several) else (answer, {})
     try:
         check(first, **others)
     except NotYet as verdict:
-        return str(verdict)
+        message = str(verdict)
+        assert len(message.split()) <= 60 and "\n" not in message and "Traceback" not in message, message
+        return message
     return ""

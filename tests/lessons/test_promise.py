@@ -117,7 +117,7 @@ RIGHT = {
 }
 WRONG = {
     items.check_private_mean: [
-        (rounded, "different values, so they are rounded: do not round"),
+        (rounded, "of at most 2 decimals: they are rounded. Do not round."),
         (noise_on_the_values, "the noise is added before clipping"),
     ],
     items.check_randomized_response: [

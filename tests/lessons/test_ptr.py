@@ -198,6 +198,6 @@ WRONG = {
     ],
     items.check_release: [
         (lambda median, **case: both_drawn(median, **case | {"tau": case["tau"] / 10}), "does not follow the law"),
-        (lambda median, **case: float(np.clip(both_drawn(median, **case), 0, 1)), "does not follow the law"),
+        (lambda median, **case: float(np.clip(both_drawn(median, **case), 0, 1)), "and cut nothing off"),
     ],
 }
