@@ -164,8 +164,8 @@ def without_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacen
     on 2 of the records (0, 0, 1) or (1, 0, 1) in their order, has loss 0.856161 at epsilon = 1, not 0.763383.
 
     Raises:
-        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], not 1 <= m <= n, or adjacency is not
-            "replace-one".
+        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], n not an integer in [1, 2^53], m not one in
+            [1, n], or adjacency is not "replace-one".
 
     Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9.
     """
@@ -203,8 +203,8 @@ def with_replacement(*, epsilon: float, delta: float, m: int, n: int, adjacency:
     get from A to B, into the new record to get from A to A'.) To drop repeated records is not enough.
 
     Raises:
-        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], m or n not an integer >= 1, adjacency is not
-            "replace-one", or the result exceeds the range of floats.
+        ValueError: if epsilon is not in [0, inf), delta not in [0, 1], m or n not an integer in [1, 2^53], adjacency is
+            not "replace-one", or the result exceeds the range of floats.
 
     Source: the proof above. Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018,
     Theorem 10, treats the same scheme through the privacy of M for groups of copies.

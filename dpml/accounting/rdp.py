@@ -144,6 +144,7 @@ def randomized_response(order: ArrayLike, *, epsilon: float) -> NDArray[np.float
     return np.where(t < _LARGE, np.log1p(excess) / lam, large)[()]
 
 
+@np.errstate(under="ignore")
 def subsampled_gaussian(order: ArrayLike, *, q: float, sigma: float) -> NDArray[np.float64]:
     """Return the Rényi divergence of one step of the Poisson-subsampled Gaussian mechanism, in the shape of `order`.
 
@@ -220,6 +221,7 @@ def epsilon_curve(*, q: float, sigma: float, steps: ArrayLike, delta: float) -> 
     return after_each(steps, lambda count: without_accounting(q, sigma, count, delta), others, most=2.0**53)
 
 
+@np.errstate(over="ignore", under="ignore")
 def conversion_classic(order: ArrayLike, *, rdp: ArrayLike, delta: float) -> NDArray[np.float64]:
     """Return epsilon = rdp + log(1/delta)/(order - 1); `order` and `rdp` broadcast. Infinite at delta = 0.
 
@@ -232,6 +234,7 @@ def conversion_classic(order: ArrayLike, *, rdp: ArrayLike, delta: float) -> NDA
     return (r + slack / (a - 1.0))[()]
 
 
+@np.errstate(over="ignore", under="ignore")
 def conversion_improved(order: ArrayLike, *, rdp: ArrayLike, delta: float) -> NDArray[np.float64]:
     """Return max(0, rdp + log(1 - 1/order) + (log(1/delta) - log(order))/(order - 1)), as proved above.
 

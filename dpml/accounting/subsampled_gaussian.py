@@ -53,7 +53,7 @@ def log_moments(lam: Array, q: float, sigma: float, kept: dict[float, Nodes] | N
 
     Infinite where it exceeds the range of floats. `kept` saves nodes from one call to the next.
     """
-    if q == 0.0:
+    if q == 0.0 or lam.size == 0:
         return np.zeros_like(lam)
     with np.errstate(over="ignore", under="ignore"):
         return lam * ((lam + 1.0) / sigma / (2.0 * sigma)) if q == 1.0 else _log_e2(lam, q, sigma, kept)
@@ -141,9 +141,7 @@ def after_each(
     Raises:
         ValueError: if steps is not an array of whole numbers in [0, most].
     """
-    counts = arguments.array("steps", steps, low=0.0, high=most)
-    if (counts != np.floor(counts)).any():
-        raise ValueError(f"steps must be an array of whole numbers in [0, {most:g}], got an element that is not whole")
+    counts = arguments.whole_numbers("steps", steps, high=most)
     at_once = {count: known(count) for count in np.unique(counts).astype(int).tolist()}
     left = [count for count, value in at_once.items() if value is None]
     found = {count: value for count, value in at_once.items() if value is not None} | (others(left) if left else {})

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainccinv, betaincinv
+from scipy.special import betainccinv, betaincinv, betaln
 
 from dpml import arguments
 
@@ -54,7 +54,7 @@ __all__ = [
 Bound = Callable[[Any, Any], Any]
 """From upper limits of the error rates, beta (misses) and alpha (false alarms), or arrays, to what they prove."""
 
-_LEAST_ALARM = 1e-250  # below 1e-300 or so, SciPy's inverse is NaN for some counts
+_LEAST_ALARM = 1e-250  # so that no limit leaves the range of floats
 _MOST_THRESHOLDS = 1000  # candidates tried on the quarter; more would only slow the search down
 
 
@@ -83,14 +83,14 @@ def lower_limit(successes: ArrayLike, *, trials: int, alarm: float) -> NDArray[n
     trials and every true probability.
 
     Raises:
-        ValueError: if trials is not an integer >= 1, successes not whole numbers in [0, trials], or alarm not in
-            [1e-250, 1).
+        ValueError: if trials is not an integer in [1, 2^53], successes not whole numbers in [0, trials], or alarm not
+            in [1e-250, 1).
 
     Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
     """
     k, trials, alarm = _counted(successes, trials, alarm)
-    some = np.maximum(k, 1.0)
-    return np.where(k > 0.0, betaincinv(some, trials - some + 1.0, alarm), 0.0)[()]
+    at = np.maximum(k, 1.0)
+    return np.where(k > 0.0, np.fmax(betaincinv(at, trials - at + 1.0, alarm), _by_union(at, trials, alarm)), 0.0)[()]
 
 
 def upper_limit(successes: ArrayLike, *, trials: int, alarm: float) -> NDArray[np.float64]:
@@ -105,7 +105,8 @@ def upper_limit(successes: ArrayLike, *, trials: int, alarm: float) -> NDArray[n
     """
     k, trials, alarm = _counted(successes, trials, alarm)
     some_failed = np.minimum(k, trials - 1.0)
-    return np.where(k < trials, betainccinv(some_failed + 1.0, trials - some_failed, alarm), 1.0)[()]
+    found = betainccinv(some_failed + 1.0, trials - some_failed, alarm)
+    return np.where(k < trials, np.fmin(found, 1.0 - _by_union(trials - some_failed, trials, alarm)), 1.0)[()]
 
 
 def clopper_pearson(successes: ArrayLike, *, trials: int, confidence: float) -> tuple[Any, Any]:
@@ -115,8 +116,8 @@ def clopper_pearson(successes: ArrayLike, *, trials: int, confidence: float) -> 
     for every number of trials and every true probability.
 
     Raises:
-        ValueError: if trials is not an integer >= 1, successes not whole numbers in [0, trials], or confidence not in
-            (0, 1).
+        ValueError: if trials is not an integer in [1, 2^53], successes not whole numbers in [0, trials], or confidence
+            not in (0, 1).
 
     Source: as `lower_limit`.
     """
@@ -142,7 +143,7 @@ def epsilon_lower_bound(
     at the counts. The neighbouring relation is that of the two datasets.
 
     Raises:
-        ValueError: if positives or negatives is not an integer >= 1, true_positives not one in [0, positives],
+        ValueError: if positives or negatives is not an integer in [1, 2^53], true_positives not one in [0, positives],
             false_positives not one in [0, negatives], delta not in [0, 1] or confidence not in (0, 1).
 
     Source: M. Jagielski, J. Ullman and A. Oprea, "Auditing differentially private machine learning", NeurIPS 2020,
@@ -246,6 +247,14 @@ def _bound(beta: Any, alpha: Any, *, delta: float) -> NDArray[np.float64]:
     second = np.log(np.maximum(1.0 - alpha - delta, math.ulp(0.0))) - np.log(beta)
     bound: NDArray[np.float64] = np.maximum(0.0, np.maximum(first, second))
     return bound
+
+
+def _by_union(k: NDArray[np.float64], n: int, alarm: float) -> NDArray[np.float64]:
+    """A lower limit at k > 0 successes, as C(n, k) p^k bounds their chance: good where SciPy has NaN or far too little.
+
+    These are alarms below 1e-100 or so, at a p that is nothing beside 1/n.
+    """
+    return np.asarray(np.exp((math.log(alarm) + np.log(k) + betaln(k, n - k + 1.0)) / k) * (1.0 - 1e-12), np.float64)
 
 
 def _counted(successes: ArrayLike, trials: int, alarm: float) -> tuple[NDArray[np.float64], int, float]:

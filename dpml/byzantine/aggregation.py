@@ -287,7 +287,7 @@ def nearest_neighbour_mixing(vectors: Any, *, n_byzantine: int) -> Any:
     Source: Allouah et al., "Fixing by mixing: a recipe for optimal Byzantine ML under heterogeneity", AISTATS 2023.
     """
     sent = received(vectors, n_byzantine, slope=2, spare=1)
-    kept = len(vectors) - n_byzantine
+    kept = len(sent.rows) - sent.n_byzantine
     weights = np.zeros((len(vectors), len(sent.rows)))
     weights[:, :kept] = 1.0 / kept
     nearest = distances(sent.rows).argsort(axis=1, kind="stable")[:, :kept]

@@ -58,7 +58,7 @@ import numpy as np
 
 from dpml import arguments, mechanisms
 from dpml.accounting.guarantee import Guarantee
-from dpml.accounting.pld import fixed_size
+from dpml.accounting.pld import fixed_size, pairs
 from dpml.byzantine._rows import blocks, finite_rows, host, liars, received
 
 __all__ = [
@@ -163,7 +163,8 @@ def kappa_mda_sound(*, n: int, n_byzantine: int) -> float:
     Source: ours, with the argument of El Mhamdi et al., "The hidden vulnerability of distributed learning in
     Byzantium", ICML 2018.
     """
-    return kappa_mda(n=n, n_byzantine=n_byzantine) * math.sqrt(max(0, n - n_byzantine - 1))
+    n, f = _workers(n, n_byzantine, 2, 1)
+    return kappa_mda(n=n, n_byzantine=f) * math.sqrt(n - f - 1)
 
 
 def kappa_median(*, n: int, n_byzantine: int) -> float:
@@ -185,8 +186,8 @@ def theorem_1_noise(*, clip_norm: float, q: float, m: int, epsilon: float, delta
     averaged, a fraction `q` of all.
 
     Raises:
-        ValueError: if clip_norm is not in (0, 1e100], q not in (0, 1], m not an integer in [1, 1e12], epsilon not in
-            (0, 1) or delta not in (0, q) and (0, 1).
+        ValueError: if clip_norm is not in [1e-100, 1e100], q not in (0, m/(m + 1)] and not 1, m not an integer in
+            [1, 1e12], epsilon not in (0, 1) or delta not in [1e-299, q); or if the result exceeds the range of floats.
 
     Source: the Byzantine paper (Guerraoui et al.), Theorem 1.
 
@@ -207,8 +208,9 @@ def theorem_1_noise(*, clip_norm: float, q: float, m: int, epsilon: float, delta
     >>> f"{theory.one_step_delta(s=s, **given):.4g}"
     '1.455e-05'
     """
-    step, base, base_delta = _step(clip_norm, q, m, epsilon, delta, 1.0)
-    return arguments.finite("epsilon", epsilon, step / base * math.sqrt(2.0 * math.log(1.25 / base_delta)))
+    clip_norm, q, m, epsilon, delta = _step(clip_norm, q, m, epsilon, delta, 1.0)
+    s = 2.0 * clip_norm / m / pairs.base_epsilon(epsilon, q) * math.sqrt(2.0 * math.log(1.25 / (delta / q)))
+    return arguments.finite("epsilon", epsilon, s)
 
 
 def worker_noise(*, clip_norm: float, q: float, m: int, epsilon: float, delta: float) -> float:
@@ -218,16 +220,16 @@ def worker_noise(*, clip_norm: float, q: float, m: int, epsilon: float, delta: f
     safe side. `clip_norm`, `q` and `m` as in `theorem_1_noise`; any epsilon > 0.
 
     Raises:
-        ValueError: if clip_norm is not in (0, 1e100], q not in (0, 1], m not an integer in [1, 1e12], epsilon not in
-            (0, 700) or delta not in (0, q) and (0, 1): from q on no noise is needed.
+        ValueError: if clip_norm is not in [1e-100, 1e100], q not in (0, m/(m + 1)] and not 1, m not an integer in
+            [1, 1e12], epsilon not in (0, 700) or delta not in [1e-299, q): from q on no noise is needed.
 
     Source: Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, section 3; Balle,
     Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9; in place of the Byzantine
     paper (Guerraoui et al.), Theorem 1.
     """
-    step, base, base_delta = _step(clip_norm, q, m, epsilon, delta, 700.0)
-    s = step * mechanisms.gaussian_sigma(epsilon=base, delta=base_delta * (1.0 - 1e-12))
-    return s * (1.0 + 1e-13)
+    clip_norm, q, m, epsilon, delta = _step(clip_norm, q, m, epsilon, delta, 700.0)
+    sigma = mechanisms.gaussian_sigma(epsilon=pairs.base_epsilon(epsilon, q), delta=delta / q * (1.0 - 1e-12))
+    return 2.0 * clip_norm / m * sigma * (1.0 + 1e-13)
 
 
 def one_step_delta(*, s: float, clip_norm: float, q: float, m: int, epsilon: float) -> float:
@@ -237,16 +239,16 @@ def one_step_delta(*, s: float, clip_norm: float, q: float, m: int, epsilon: flo
     at the head of this module.
 
     Raises:
-        ValueError: if s or clip_norm is not in (0, 1e100], q not in (0, 1], m not an integer in [1, 1e12], or epsilon
-            not in [0, 700).
+        ValueError: if s or clip_norm is not in [1e-100, 1e100], q not in (0, m/(m + 1)] and not 1, m not an integer in
+            [1, 1e12], or epsilon not in [0, 700).
 
     Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9; Balle and
     Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8.
     """
-    s = arguments.real("s", s, 0.0, 1e100, low_open=True)
+    s = arguments.real("s", s, 1e-100, 1e100)
     epsilon = arguments.real("epsilon", epsilon, 0.0, 700.0, high_open=True)
-    step, q = _moves(clip_norm, q, m)
-    return q * mechanisms.gaussian_delta(sigma=s / step, epsilon=_base(epsilon, q))
+    clip_norm, q, m = _sampled(clip_norm, q, m)
+    return q * mechanisms.gaussian_delta(sigma=s / (2.0 * clip_norm / m), epsilon=pairs.base_epsilon(epsilon, q))
 
 
 def worker_guarantee(*, sigma: float, q: float, steps: int, delta: float) -> Guarantee:
@@ -331,8 +333,7 @@ def batch_variance(*, v: float, q: float, m: int) -> float:
     all records at once.
 
     Raises:
-        ValueError: if v is not in [0, 1e100], q not in (0, 1], m not an integer in [1, 1e12], or m / q is below 2 and
-            not 1.
+        ValueError: if v is not in [0, 1e100], q not in (0, m/(m + 1)] and not 1, or m not an integer in [1, 1e12].
 
     Source: the variance of a mean of a sample without replacement, Cochran, "Sampling techniques", Theorem 2.2; in
     place of the Byzantine paper (Guerraoui et al.), Lemma 3.
@@ -354,9 +355,8 @@ def batch_variance(*, v: float, q: float, m: int) -> float:
     [0.039984, 0.00098335]
     """
     v = arguments.real("v", v, 0.0, 1e100)
-    _, q = _moves(1.0, q, m)
-    records = m / q
-    return v * v * (1.0 - q) / (m * (1.0 - 1.0 / records)) if q < 1.0 else 0.0
+    _, q, m = _sampled(1.0, q, m)
+    return v * v * (1.0 - q) / (m * (1.0 - q / m)) if q < 1.0 else 0.0
 
 
 class EtaBounds(NamedTuple):
@@ -428,6 +428,7 @@ def proposition_2_bounds(
     d = arguments.integer("dimension", dimension, 1, 10**15)
     v = arguments.real("v", v, 0.0, 1e6)
     s = theorem_1_noise(clip_norm=clip_norm, q=q, m=m, epsilon=epsilon, delta=delta)
+    clip_norm, q, m, epsilon, delta = _step(clip_norm, q, m, epsilon, delta, 1.0)
     largest = clip_norm
     if largest_gradient is not None:
         largest = arguments.real("largest_gradient", largest_gradient, 0.0, clip_norm, low_open=True)
@@ -440,7 +441,7 @@ def proposition_2_bounds(
         sound=min(sharp, largest**2),
         sufficient=8.0 * scale * larger * larger + kappa**2 * v**2,
         enough=sharp + kappa**2 * batch_variance(v=v, q=q, m=m),
-        trivial=float(clip_norm) ** 2,
+        trivial=clip_norm**2,
     )
     arguments.finite("epsilon", epsilon, max(found))
     return found
@@ -520,7 +521,8 @@ def theorem_2_bound(
     numbers = {"eta": eta, "gap": gap, "mu": mu, "smoothness": smoothness, "v": v, "s": s, "clip_norm": clip_norm}
     eta, gap, mu, smoothness, v, s, clip_norm = (arguments.real(name, x, 0.0, 1e50) for name, x in numbers.items())
     second = mu * (v**2 + d * s**2 + clip_norm**2) * smoothness / 2.0 * (1.0 + math.log(steps))
-    rate = (gap + second) / ((1.0 - math.sin(alpha)) * math.sqrt(steps))
+    # 1 - sin(alpha) would round to 0 near pi/2
+    rate = (gap + second) * (1.0 + math.sin(alpha)) / math.cos(alpha) ** 2 / math.sqrt(steps)
     return ConvergenceBound(eta**2 + rate, max(eta**2, rate))
 
 
@@ -657,29 +659,21 @@ def _workers(n: int, n_byzantine: int, slope: int, spare: int, *, least: int = 0
     return n, liars(n, n_byzantine, slope=slope, spare=spare, least=least)
 
 
-def _moves(clip_norm: float, q: float, m: int) -> tuple[float, float]:
-    """How far a replaced record moves the average of m gradients, and q."""
-    clip_norm = arguments.real("clip_norm", clip_norm, 0.0, 1e100, low_open=True)
+def _sampled(clip_norm: float, q: float, m: int) -> tuple[float, float, int]:
+    """The three, in their ranges: m is a fraction q of all records. A replaced one moves the average by 2C/m."""
+    clip_norm = arguments.real("clip_norm", clip_norm, 1e-100, 1e100)
     q = arguments.real("q", q, 0.0, 1.0, low_open=True)
     m = arguments.integer("m", m, 1, 10**12)
     if q < 1.0 and m / q < m + 0.5:
         raise ValueError(f"q must be m over a number of records, 1 or at most {m / (m + 1)!r} at m = {m}, got {q!r}")
-    return 2.0 * clip_norm / m, q
+    return clip_norm, q, m
 
 
-def _step(clip_norm: float, q: float, m: int, epsilon: float, delta: float, most: float) -> tuple[float, float, float]:
-    """2C/b, and the epsilon and the delta that the noise must give without the sampling."""
-    step, q = _moves(clip_norm, q, m)
+def _step(clip_norm: float, q: float, m: int, epsilon: float, delta: float, most: float) -> tuple[Any, ...]:
+    """The five, in their ranges."""
+    clip_norm, q, m = _sampled(clip_norm, q, m)
     epsilon = arguments.real("epsilon", epsilon, 0.0, most, low_open=True, high_open=True)
-    delta = arguments.real("delta", delta, 0.0, min(q, 1.0), low_open=True, high_open=True)
-    return step, _base(epsilon, q), delta / q
-
-
-def _base(epsilon: float, q: float) -> float:
-    """The epsilon without the sampling, log(1 + (e^epsilon - 1)/q); e^epsilon/q may leave the floats."""
-    if epsilon < 1.0:
-        return math.log1p(math.expm1(epsilon) / q)
-    return epsilon - math.log(q) + math.log1p((q - 1.0) * math.exp(-epsilon))
+    return clip_norm, q, m, epsilon, arguments.real("delta", delta, 1e-299, q, high_open=True)
 
 
 def _releases(n_honest: int, steps: int) -> int:

@@ -202,9 +202,9 @@ def certify(
     labels, counts = np.empty(len(inputs), np.intp), np.empty(len(inputs), np.int64)
     for i, one in enumerate(inputs):
         labels[i] = np.argmax(_tally(predict, one, sigma, _FIRST_DRAWS, classes, rng))
-        counts[i] = _tally(predict, one, sigma, draws, classes, rng)[labels[i]]
+        counts[i] = _tally(predict, one, sigma, int(draws), classes, rng)[labels[i]]
     radii = radius(counts, draws=draws, alpha=alpha, sigma=sigma)
-    return Certificates(np.where(radii > 0.0, labels, ABSTAIN), radii, counts, draws, alpha, sigma)
+    return Certificates(np.where(radii > 0.0, labels, ABSTAIN), radii, counts, int(draws), float(alpha), float(sigma))
 
 
 def _tally(

@@ -83,7 +83,7 @@ def gaussian_loss(y: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     """Return the privacy loss of output y, in the shape of y: D gives the true answer 0, D' gives 1.
 
     Raises:
-        ValueError: if y is not finite, or sigma not in [1e-100, inf): the loss must stay within floats.
+        ValueError: if y is not in [-1e100, 1e100] or sigma not in [1e-100, inf): the loss must stay within floats.
 
     Source: the lecture, slide "Moments Accountant", definition of the privacy loss; Balle and Wang, "Improving
     the Gaussian mechanism for differential privacy", ICML 2018, on the law of the loss.

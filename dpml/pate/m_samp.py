@@ -132,7 +132,7 @@ def overuse_probability(*, n: int, q: float, n_models: int) -> float:
     The union bound over the records, with the exact binomial tail of each; at most 1.
 
     Raises:
-        ValueError: if n is not an integer >= 1, q not in (0, 1], or n_models an integer in [1/q, 2^53].
+        ValueError: if n is not an integer in [1, 2^53], q not in (0, 1], or n_models not one in [1/q, 2^53].
 
     Source: the lecture, slide "Privacy of M_samp", with the tail itself in place of Hoeffding's bound.
     """
@@ -236,9 +236,9 @@ def subsample_votes(
     if the models answer several questions. The answers of a model must depend on the records of its own part only.
 
     Raises:
-        ValueError: if data does not hold n records, classes is not an integer >= 2, q not in (0, 1], n_models not an
-            integer in [1/q, 2^53], chunk not an integer >= 1, rng not a Generator, train not a function, or its answers
-            are of another shape or range.
+        ValueError: if data does not hold n records, classes is not an integer in [2, 2^31], q not in (0, 1], n_models
+            not an integer in [1/q, 2^53], chunk not one in [1, 2^31], rng not a Generator, train not a function, or its
+            answers are of another shape or range.
 
     Source: the lecture, slide "Privacy via Subsample and Aggregate", steps 2 to 4.
     """

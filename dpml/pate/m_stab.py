@@ -143,7 +143,7 @@ def stability_test(distance: ArrayLike, *, epsilon: float, delta: float, rng: np
     distance = arguments.array("distance", distance)
     rng = arguments.generator("rng", rng)
     noise = rng.laplace(0.0, 1.0, distance.shape)
-    with np.errstate(over="ignore"):  # in units of the noise
+    with np.errstate(over="ignore", under="ignore"):  # in units of the noise
         released: NDArray[np.bool_] = epsilon * distance + noise > -math.log(delta)
     return released[()]
 

@@ -88,15 +88,15 @@ def resting_distance(*, convexity: float, bound: float, batch: int, trim: int) -
     """Return the distance 2 F R / ((n - F) alpha) at which the bound rests as the learning rate goes to 0.
 
     Raises:
-        ValueError: if convexity or bound is not in (0, 1e6], batch not an integer in [1, 1e9], or trim not in
-            [0, (batch - 1) / 2].
+        ValueError: if convexity or bound is not in (0, 1e6], batch not an integer in [1, 1e9], trim not in
+            [0, (batch - 1) / 2], or the result exceeds the range of floats.
 
     Source: ours, in place of the PTR paper (Wang et al., NeurIPS 2022), Theorem 5.2.
     """
     n, trimmed = _sizes(batch, trim)
     alpha = arguments.real("convexity", convexity, 0.0, 1e6, low_open=True)
     length = arguments.real("bound", bound, 0.0, 1e6, low_open=True)
-    return 2.0 * trimmed * length / ((n - trimmed) * alpha)
+    return arguments.finite("convexity", alpha, 2.0 * trimmed * length / ((n - trimmed) * alpha))
 
 
 def least_tau(*, batch: int, trim: int) -> float:

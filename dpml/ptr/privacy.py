@@ -39,7 +39,7 @@ from dpml.accounting import pld
 from dpml.accounting.guarantee import Bounds, Guarantee
 from dpml.accounting.pld import losses, pairs
 from dpml.accounting.pld.lattice import bracket
-from dpml.accounting.pld.limits import INTERVAL, agree, checked_run, losses_of
+from dpml.accounting.pld.limits import INTERVAL, SMALLEST_DELTA, agree, checked_run, losses_of
 from dpml.accounting.pld.losses import Loss
 from dpml.accounting.pld.pairs import Pair
 from dpml.accounting.subsampled_gaussian import after_each, known_epsilon
@@ -88,7 +88,8 @@ def epsilon_bounds(
     `sigma` is the noise multiplier where the test fails, `tau` the proposed sensitivity in units of the clipping norm,
     so that sigma tau is the noise where it passes; `scale` is the Laplace scale of the test. The upper end holds for
     every adversary, the lower end is that of a real run. 0 where delta >= 1 - (1 - q)^steps; infinite above at
-    delta = 0.
+    delta = 0, and where a branch counts as one without noise, as said at the head of this module, and is met with a
+    probability of delta or more: then the true epsilon is above 300.
 
     Raises:
         ValueError: if q is not in [0, 1], sigma not in [0.04, 1e4], tau not in (0, 1], scale not in [0.01, 1e6], delta0
@@ -159,9 +160,9 @@ def noise_multiplier(
 
     Source: definition; the epsilon is that of `epsilon`.
     """
+    arguments.real("delta", delta, SMALLEST_DELTA, 1.0)
     q, _, steps, delta = _checked(q, LEAST, tau, scale, delta0, steps, delta)
     epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
-    arguments.real("delta", delta, 0.0, 1.0, low_open=True)
 
     @functools.cache
     def of_tests() -> float:
@@ -203,7 +204,7 @@ def matching_gaussian_sigma(
     Source: definition; the PTR paper (Wang et al., NeurIPS 2022), appendix B.1.3, which compares at sigma 1.1
     against 0.7 as equals; by these distributions 1.1 matches 0.85 there.
     """
-    arguments.real("delta", delta, 0.0, 1.0, low_open=True)
+    arguments.real("delta", delta, SMALLEST_DELTA, 1.0)
     found = epsilon(q=q, sigma=sigma, tau=tau, scale=scale, delta0=delta0, steps=steps, delta=delta).epsilon
     return pld.noise_multiplier(q=q, steps=steps, epsilon=found, delta=delta) if found > 0.0 else 0.0
 

@@ -100,7 +100,7 @@ def theorem_4_2(*, sigma: float, scale: float, delta0: float, delta: float) -> G
     rest goes to the Gaussian mechanism, whose exact epsilon is used. tau does not matter.
 
     Raises:
-        ValueError: if sigma is not in (0, inf), scale not in [0.01, 1e6], delta0 not in (0, 1/2] or delta not in
+        ValueError: if sigma is not in [1e-100, 1e100], scale not in [0.01, 1e6], delta0 not in (0, 1/2] or delta not in
             (delta0, 1].
 
     Source: the PTR paper (Wang et al., NeurIPS 2022), Theorem 4.2; the Gaussian part is Balle and Wang, "Improving the
@@ -248,7 +248,7 @@ def theorem_4_4_formula(
     For the figures that show where it fails.
 
     Raises:
-        ValueError: if an order is not in (1, 10^6] or exceeds 10^6 scale, q not in [0, 1), sigma not in
+        ValueError: if an order is not in (1, 10^6], or exceeds 10^6 scale; if q is not in [0, 1), sigma not in
             [1e-100, 1e100], tau not in (0, 1], sigma tau below 1e-100, scale not in [0.01, 1e6] or delta0 not in
             (0, 1/2].
 

@@ -221,6 +221,8 @@ def test_order_against_renyi_and_in_every_argument(seed):
         (0.01, 500, 2e-4, 1e-6, None, None),
         (0.01, 500, 1e-3, 1e-6, None, None),
         (0.01, 500, 0.05, 1e-6, None, None),
+        (0.1, 1, 5000.0, 1e-6, None, None),
+        (1e-11, 1, 690.0, 1e-16, None, None),
     ],
 )
 def test_calibration_is_on_the_safe_side_and_close(q, steps, target, delta, wanted, close):
@@ -281,6 +283,7 @@ def test_edges():
 
 
 def test_delta_and_epsilon_are_inverse_far_out():
+    assert pld.delta_bounds(q=1e-310, sigma=0.5, steps=1, epsilon=1.0).upper > 0.0  # as the truth is
     for delta, close in ((1e-30, 1e-2), (1e-100, 1e-2), (1e-200, 1e-20)):
         end = pld.epsilon(q=0.01, sigma=2.0, steps=20, delta=delta).epsilon
         found = pld.delta_bounds(q=0.01, sigma=2.0, steps=20, epsilon=end)
@@ -314,6 +317,11 @@ def test_delta_of_rare_records_is_narrow(q, sigma, steps, epsilon):
         back = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
         assert back.upper - back.lower <= 1e-4
         assert epsilon <= back.upper * (1.0 + 1e-12) if delta == found.lower else back.lower <= epsilon
+
+
+def test_where_no_contour_is_found_a_lattice_gives_both_ends_of_millions_of_steps():
+    found = pld.epsilon_bounds(q=4.5e-6, sigma=0.124, steps=3_142_307, delta=5.5e-6)
+    assert found.upper - found.lower <= 1e-5 * found.upper
 
 
 def test_at_a_tiny_delta_epsilon_is_the_largest_loss():

@@ -14,6 +14,7 @@ from dpml.accounting import composition, pld
 from dpml.accounting.pld import fixed_size, losses, pairs
 from dpml.accounting.pld.lattice import bracket, discretise, layout, profile
 from tests.golden import golden
+from tests.ptr.rows import panels
 
 GOLDEN = golden("pld")
 
@@ -295,6 +296,32 @@ def test_the_real_case_of_fixed_size_sampling(row):
     assert found.upper - found.lower < 1.1e-4
     both = fixed_size.epsilon_bounds(q=row["gamma"], sigma=row["sigma"], steps=row["T"], delta=1e-5)
     assert found.lower <= both.lower < both.upper
+
+
+FIXED_SIZE = [(1, 2, 1e-9, 0.1, 1, 1e-5), (2, 600, 2e-6, 0.003, 0.6, 1e-4), (3, 60, 5e-5, 0.9, 2, 1e-7)]
+
+
+@pytest.mark.parametrize(("steps", "number", "slack", "q", "sigma", "delta"), FIXED_SIZE)
+@np.errstate(under="ignore")
+def test_both_ends_of_fixed_size_sampling_against_integrals(steps, number, slack, q, sigma, delta):
+    """The profile is q times that of sigma / 2, so that the law of a loss is: two normal laws at losses above 0, their
+    mirror image, and the rest at 0. All steps but the last by quadrature, which the corner of the last profile disturbs
+    by the slack. The lower end is that of a removed record at sigma / 2."""
+    found, mu = fixed_size.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta), 2.0 / sigma
+    base, width = panels(np.linspace(0.0, mu * mu / 2.0 + 12.0 * mu, number), 16)
+    drawn, other = (width * stats.norm(s * mu * mu / 2.0, mu).pdf(base) for s in (1.0, -1.0))
+    above, masses = np.log1p(q * np.expm1(base)), np.concatenate([(1 - q) * other + q * drawn, other])
+    losses_, masses = np.concatenate([above, -above, [0.0]]), np.append(masses, 1.0 - masses.sum())
+    before, weight = np.zeros(1), np.ones(1)
+    for _ in range(steps - 1):
+        before, weight = np.add.outer(before, losses_).ravel(), np.multiply.outer(weight, masses).ravel()
+    for epsilon, side in ((found.upper, 1.0), (found.upper - 1e-4, -1.0)):
+        at, more = np.abs(epsilon - before), -np.expm1(np.minimum(epsilon - before, 0.0))
+        inner = np.log1p(np.expm1(at) / q)
+        last = q * (special.ndtr(mu / 2 - inner / mu) - np.exp(inner) * special.ndtr(-mu / 2 - inner / mu))
+        assert side * (weight @ (more + (1.0 - more) * np.maximum(last, 0.0)) / delta - 1.0) < slack
+    if steps == 2:
+        assert two_steps_delta(found.lower + 1e-4, q, sigma / 2) <= delta <= two_steps_delta(found.lower, q, sigma / 2)
 
 
 @pytest.mark.parametrize("row", GOLDEN["one_step_delta"], ids=lambda row: f"{row['gamma']}-{row['sigma']}-{row['eps']}")

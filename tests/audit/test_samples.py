@@ -48,6 +48,14 @@ def test_clopper_pearson_solves_its_equations():
             assert stats.binom.pmf(range(successes, trials + 1), trials, low).sum() == pytest.approx(tail, rel=1e-8)
 
 
+@pytest.mark.parametrize(("k", "n", "alarm"), [(3, 5, 1e-226), (3, 10**12, 1e-160), (2, 89, 1e-206), (9, 19, 5.9e-145)])
+def test_limits_at_alarms_where_scipys_inverse_says_little(k, n, alarm):
+    """There C(n, k) p^k is the chance of k successes or more, to all digits that floats have."""
+    log_limit = (math.log(alarm) - math.log(math.comb(n, k))) / k
+    assert math.log(samples.lower_limit(k, trials=n, alarm=alarm)) == pytest.approx(log_limit, rel=1e-13)
+    assert samples.upper_limit(n - k, trials=n, alarm=alarm) == pytest.approx(-math.expm1(log_limit), rel=1e-15)
+
+
 def test_limits_of_many_counts_at_once():
     """Each side is one of the interval's; a limit is as precise at an alarm that 1 - alarm would round away."""
     counts = np.array([[0, 1, 5], [9, 10, 3]])

@@ -142,6 +142,12 @@ def test_noise_that_leaves_the_floats_is_refused_by_name():
     assert theory.one_step_delta(s=0.02, **tiny) == pytest.approx(delta, rel=1e-9)
 
 
+def test_an_angle_that_is_nearly_a_right_one():
+    given = dict.fromkeys(("eta", "mu", "smoothness", "v", "s", "clip_norm"), 0.0) | {"gap": 1.0, "dimension": 1}
+    bound = theory.theorem_2_bound(**given, alpha=math.nextafter(math.pi / 2.0, 0.0), steps=1)
+    assert bound.sound == pytest.approx(2.0 / (math.ulp(1.5) + 6.123233995736766e-17) ** 2, rel=1e-12)
+
+
 def test_the_ratio_of_known_rows():
     rows = [[3.0, 4.0], [5.0, 4.0], [4.0, 1.0]]  # average (4, 3); squared deviations 2 + 2 + 4
     assert theory.vn_ratio(rows) == pytest.approx(math.sqrt(8.0 / 2.0) / 5.0, rel=1e-14)

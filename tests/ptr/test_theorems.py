@@ -4,6 +4,7 @@ import itertools
 import math
 from functools import partial
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -208,6 +209,31 @@ def test_theorem_4_4_holds_at_2000_random_points_within_its_conditions():
             exact = privacy.exact_subsampled_rdp(orders, **setting)
             assert (privacy.theorem_4_4(orders, **setting) > exact).all()
             seen += 20
+
+
+BY_DEFINITION = [(200.0, 256 / 60000, 1.1, 0.5, 1.0, 1e-8), (1.3, 0.4, 1, 0.5, 0.2, 0.01), (37.5, 0.9, 3, 0.2, 10, 0.5)]
+
+
+@pytest.mark.parametrize("row", BY_DEFINITION, ids=str)
+def test_the_formula_of_theorem_4_4_by_definition(row):
+    """The three B in 40 digits: under Q the loss is (2z - 1)/b at the place z of the noise, cut off at 0 and 1."""
+    found = theorems.theorem_4_4_formula(row[0], q=row[1], sigma=row[2], tau=row[3], scale=row[4], delta0=row[5])
+    with mpmath.workdps(40):
+        a, q, sigma, tau, b, delta0 = map(mpmath.mpf, row)
+        c, places = 2 * a * (a - 1) / sigma**2 * q**2, [0, *(mpmath.mpf(2) ** -k for k in range(7, -1, -1))]
+
+        def bound(power, other):
+            def value(z):
+                ratio = mpmath.exp((2 * z - 1) / b)
+                return (1 - q + q * ratio) ** power + c * ratio**2 * (1 - q + q * ratio) ** other
+
+            ends = value(0) / 2 + value(1) * mpmath.exp(-1 / b) / 2
+            return ends + mpmath.quad(lambda z: value(z) * mpmath.exp(-z / b) / (2 * b), places)
+
+        wanted = mpmath.log(max(1 + c * (1 - delta0 + delta0 / tau**2), bound(a, a - 2), bound(1 - a, -1 - a))) / (
+            a - 1
+        )
+    assert found == pytest.approx(float(wanted), rel=1e-12)
 
 
 def test_theorem_4_4_fails_outside_its_conditions():

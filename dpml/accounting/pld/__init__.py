@@ -113,7 +113,7 @@ def epsilon_bounds(*, q: float, sigma: float, steps: int, delta: float) -> Bound
         lower = 0.0 if math.isinf(exact) else exact * (1.0 - 3.0 * ROUNDING)
         return Bounds(lower, upper=exact, delta=delta, adjacency="add/remove", sampling="Poisson")
     lower, upper = _ends(q, sigma, steps, delta)
-    if not agree(lower, upper, INTERVAL) and steps < TOO_MANY:
+    if not agree(lower, upper, INTERVAL) and (steps < TOO_MANY or lower == 0.0):
         with losses_of(sigma):
             removed = [(_removed(q, sigma), steps)]
             lower = max(lower, bracket.epsilon_interval(removed, delta, INTERVAL, known=upper)[0])
@@ -153,14 +153,13 @@ def delta_bounds(*, q: float, sigma: float, steps: int, epsilon: float) -> Delta
     """
     q, sigma, steps, _ = _arguments(q, sigma, steps, 1.0)
     epsilon = arguments.real("epsilon", epsilon, 0.0, 1e6)
-    reached = chance_drawn(q, steps)
+    reached, least = chance_drawn(q, steps), math.ulp(0.0)  # a true delta is above 0
     if reached == 0.0 or sigma == 0.0:
         return DeltaBounds(reached * (1.0 - ROUNDING), reached, epsilon)
     if q == 1.0 or steps == 1:
-        base = epsilon if q == 1.0 else float(pairs.base_loss(np.array(epsilon), q))
-        exact = q * mechanisms.gaussian_delta(sigma=sigma / math.sqrt(steps), epsilon=base)
+        exact = q * mechanisms.gaussian_delta(sigma=sigma / math.sqrt(steps), epsilon=pairs.base_epsilon(epsilon, q))
         spare = 1e-11 * (1.0 + epsilon * epsilon * sigma * sigma)  # rounding of epsilon in the exponent
-        return DeltaBounds(exact * max(0.0, 1.0 - spare), min(exact * (1.0 + spare), reached), epsilon)
+        return DeltaBounds(exact * max(0.0, 1.0 - spare), min(exact * (1.0 + spare) + least, reached), epsilon)
     _supported(q, sigma)
     quick = delta_both_directions(q, sigma, steps, epsilon)
     ends = [quick] if quick else []
@@ -205,8 +204,8 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
 
     Raises:
         ValueError: if q is not in [0, 1], steps not an integer in [0, 1e9], epsilon not in [1e-6, 1e4] or delta not in
-            [1e-250, 1]; or if so little or so much noise would do that sigma leaves [0.04, 1e6], or the tail of the
-            loss the range of floats.
+            [1e-250, 1]; and, where no closed form holds, if q is below 1e-12, or if so little or so much noise would do
+            that sigma leaves [0.04, 1e6], or the tail of the loss the range of floats.
 
     Source: definition; the epsilon is that of Zhu, Dong and Wang, "Optimal accounting of differential privacy via
     characteristic function", AISTATS 2022, Theorems 10 and 11; at q = 1 the exact Gaussian of Balle and Wang,
@@ -225,7 +224,7 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
 
     if q == 1.0 or steps == 1:
         return calibration.rounded_up(calibration.exact_sigma(q, steps, epsilon, delta), spent, epsilon)
-    arguments.real("q", q, 1e-12)
+    arguments.real("q", q, 1e-12, 1.0)
     near = calibration.central_limit(q, steps, epsilon, delta)
     rare = q < 1e-4 and q * steps < -0.4 * math.log(delta)  # then a coarse lattice answers sooner than a contour
     return calibration.least_sigma(spent, quick if rare else None, epsilon, LEAST_SIGMA, near)

@@ -7,13 +7,14 @@ import math
 from collections.abc import Callable
 
 from dpml import arguments, mechanisms, numerics
-from dpml.accounting.pld.limits import LARGEST_SIGMA, ROUNDING, checked_run
+from dpml.accounting.pld import pairs
+from dpml.accounting.pld.limits import LARGEST_SIGMA, ROUNDING, SMALLEST_DELTA, checked_run
 
 
 def checked(q: float, steps: int, epsilon: float, delta: float) -> tuple[float, int, float, float]:
     """The arguments of a calibration, in their ranges."""
     epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
-    arguments.real("delta", delta, 0.0, 1.0, low_open=True)
+    arguments.real("delta", delta, SMALLEST_DELTA, 1.0)
     q, steps, delta = checked_run(q, steps, delta)
     return q, steps, epsilon, delta
 
@@ -38,7 +39,7 @@ def exact_epsilon(q: float, sigma: float, steps: int, delta: float) -> float | N
 
 def exact_sigma(q: float, steps: int, epsilon: float, delta: float) -> float:
     """One step, or steps without sampling: the profile is q times a Gaussian one at a larger epsilon."""
-    base = epsilon if q == 1.0 else math.log1p(math.expm1(min(epsilon, 700.0)) / q)
+    base = epsilon if q == 1.0 else pairs.base_epsilon(epsilon, q)
     return mechanisms.gaussian_sigma(epsilon=base, delta=min(delta / q, 1.0 - 1e-16)) * math.sqrt(steps)
 
 

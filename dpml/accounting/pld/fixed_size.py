@@ -74,8 +74,8 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
 
     Raises:
         ValueError: if q is not in [0, 1], steps not an integer in [0, 1e9], epsilon not in [1e-6, 1e4] or delta not in
-            [1e-250, 1]; or if so little or so much noise would do that sigma leaves [0.1, 1e6], or the tail of the
-            loss the range of floats.
+            [1e-250, 1]; and, at q below 1, if q is below 1e-9, or so little or so much noise would do that sigma
+            leaves [0.1, 1e6], or the tail of the loss the range of floats.
 
     Source: definition; the epsilon is that of `epsilon_bounds`.
     """
@@ -94,7 +94,7 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
         if q < 1.0 and not LEAST_SIGMA <= sigma <= LARGEST_SIGMA:
             raise calibration.out_of_reach(sigma, epsilon, LEAST_SIGMA)
         return calibration.rounded_up(sigma, spent, epsilon)
-    arguments.real("q", q, 1e-9)
+    arguments.real("q", q, 1e-9, 1.0)
     near = 2.0 * calibration.central_limit(q, steps, epsilon, delta)
     few = near < 4.0  # draws decide, or it would be near
     return calibration.least_sigma(spent, quick if few else None, epsilon, LEAST_SIGMA, near)
@@ -103,7 +103,7 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
 def _upper_end(q: float, sigma: float, steps: int, delta: float) -> float:
     """The upper end where there is noise and delta is below the chance of being drawn; arguments not checked."""
     if q < 1.0:
-        arguments.real("q", q, 1e-9)
+        arguments.real("q", q, 1e-9, 1.0)
         arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA)
     exact = calibration.exact_epsilon(q, sigma / 2.0, steps, delta)
     if exact is not None:

@@ -33,6 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from dpml import numerics
+
 Array = NDArray[np.float64]
 Cells = Callable[[Array], tuple[Array, Array]]
 
@@ -212,6 +214,12 @@ def base_loss(t: Array, q: float) -> Array:
         near = np.log1p(np.maximum(np.expm1(small) / q, -1.0))
         far = t - math.log(q) + np.log1p(-(1.0 - q) * np.exp(-np.maximum(t, 1.0)))
     return np.where(t <= 1.0, near, far)
+
+
+@np.errstate(under="ignore")
+def base_epsilon(epsilon: float, q: float) -> float:
+    """The same at one loss >= 0, whatever leaves the range of floats on the way; q > 0."""
+    return float(np.logaddexp(0.0, numerics.log_expm1(epsilon) - math.log(q)))
 
 
 def sampled_loss(t: Array, q: float) -> Array:

@@ -62,7 +62,7 @@ def above_threshold(
     """
     answers = _checked_stream(stream)
     threshold = arguments.real("threshold", threshold)
-    epsilon = arguments.real("epsilon", epsilon, 0.0, 600.0, low_open=True)
+    epsilon = arguments.real("epsilon", epsilon, 1e-300, 600.0)
     rng = arguments.generator("rng", rng)
     seen = _compared(answers, threshold, 2.0 / epsilon, 4.0 / epsilon, 1, rng)
     return next((index for index, (_, above) in enumerate(seen) if above), None)

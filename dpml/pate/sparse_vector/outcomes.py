@@ -71,13 +71,13 @@ def above_threshold_probabilities(stream: ArrayLike, *, threshold: float, epsilo
 
     Raises:
         ValueError: if stream does not hold numbers in [-1e30, 1e30], threshold is not one, or epsilon is not in
-            [1e-8, inf).
+            [1e-8, 2e6].
 
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", Algorithm 1; own quadrature.
     """
     values = arguments.array("stream", stream, ndim=1, low=-_FAR, high=_FAR)
     threshold = arguments.real("threshold", threshold, -_FAR, _FAR)
-    epsilon = arguments.real("epsilon", epsilon, 1e-8)
+    epsilon = arguments.real("epsilon", epsilon, 1e-8, 2e6)
     scales = {"threshold": threshold, "threshold_scale": 2.0 / epsilon, "query_scale": 4.0 / epsilon}
     bits = np.zeros(len(values), dtype=int)
     result = [

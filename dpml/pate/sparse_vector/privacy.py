@@ -183,8 +183,8 @@ def enough_distance(*, scale: float, threshold: float, queries: int, beta: float
     $T + 2\lambda \ln\bigl(2m/(3\beta)\bigr)$, by the tail of one query and a union bound; not below T.
 
     Raises:
-        ValueError: if scale is not in (0, inf), threshold is not in [0, inf), queries is not an integer in [1, 1e9], or
-            beta is not in (0, 1).
+        ValueError: if scale is not in (0, inf), threshold is not in [0, inf), queries is not an integer in [1, 1e9],
+            beta is not in (0, 1), or the result exceeds the range of floats.
 
     Source: the law of a difference of two Laplace variables, as in `unstable_pass_probability`.
     """
@@ -192,7 +192,8 @@ def enough_distance(*, scale: float, threshold: float, queries: int, beta: float
     threshold = arguments.real("threshold", threshold, 0.0)
     queries = arguments.integer("queries", queries, 1, 10**9)
     beta = arguments.real("beta", beta, 0.0, 1.0, low_open=True, high_open=True)
-    return threshold + 2.0 * scale * max(0.0, math.log(2.0 * queries / (3.0 * beta)))
+    needed = threshold + 2.0 * scale * max(0.0, math.log(queries / 1.5) - math.log(beta))
+    return arguments.finite("scale", scale, needed)
 
 
 def _runs(epsilon: float, cutoff: int, delta: float) -> float:

@@ -112,7 +112,7 @@ class Line(NamedTuple):
         return np.where(value > 1e-300, found, sign * math.inf)
 
 
-@np.errstate(under="ignore")
+@np.errstate(under="ignore", over="ignore", invalid="ignore")  # an infinite error says nothing, as it should
 def line(step: Step, steps: Array, plan: Placement, accuracy: float, blur: float = 0.0) -> Line | None:
     """The line of a plan for increasing numbers of steps, cut off at about `accuracy` of delta, with blur w.
 
