@@ -157,5 +157,5 @@ def _squared(sigma: float) -> float:
 
 
 def _over(order: Array, sigma: float) -> Array:
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         return order / sigma / sigma

@@ -342,3 +342,12 @@ def test_the_better_pair_is_better_on_a_coarse_lattice_above_a_sharp_end():
         ours = float((law.masses * np.maximum(-np.expm1(epsilon - at), 0.0)).sum()) + law.beyond
         base = math.log1p(math.expm1(epsilon) / 3.848e-5)
         assert ours <= 3.848e-5 * mechanisms.gaussian_delta(sigma=0.1413131, epsilon=base) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("left_out", "delta"), [(1.3e-12, 4.3e-14), (1e-10, 1e-5), (1e-10, 1.0 - 1e-9)])
+def test_records_that_are_in_nearly_all_steps(left_out, delta):
+    """The bracket is that of steps without sampling, to within the chance of being left out at all."""
+    found = pld.epsilon_bounds(q=1.0 - left_out, sigma=48.0, steps=524, delta=delta)
+    whole = pld.epsilon_bounds(q=1.0, sigma=48.0, steps=524, delta=delta)
+    assert found.lower <= whole.lower and found.upper <= whole.upper
+    assert found.upper - found.lower <= 1e-6

@@ -239,3 +239,47 @@ def test_the_edges_of_the_ranges(name, parameter, bad):
     (full,) = [full for full in FUNCTIONS if f".{full}".endswith(f".{name}")]
     with pytest.raises(ValueError, match=rf"^{parameter} must "):
         FUNCTIONS[full](**{**good_arguments(full), parameter: bad})
+
+
+RANGE = re.compile(
+    r"((?:\w+, )*(?:\w+ or )?\w+)(?: is)? not(?: an integer| one)? in ([\[(])([^][(),]+), ([^][(),]+)([])])"
+)
+NAMED = {"1/2": 0.5, "1/e": math.exp(-1.0), "pi/2": math.pi / 2.0}
+ELSEWHERE = ("accounting.pld", "ptr.privacy")  # ranges that hold only where no closed form does
+
+
+def end_of_range(text):
+    """2^53, 1e-300, inf or pi/2 as a number; None for what depends on other arguments."""
+    base, _, power = text.partition("^")
+    try:
+        return float(base) ** float(power or 1)
+    except ValueError:
+        return NAMED.get(text)
+
+
+def documented_ranges():
+    """Each range after "Raises:" with numbers as ends: function, argument, ends, which of them are open, the text."""
+    for name in FUNCTIONS:
+        text = " ".join(inspect.getdoc(FUNCTIONS[name]).partition("Raises:")[2].partition("\n\n")[0].split())
+        for listed, left, *ends, right in RANGE.findall(text):
+            low, high = map(end_of_range, ends)
+            if None not in (low, high) and not name.startswith(ELSEWHERE):
+                known = [parameter for parameter in re.findall(r"\w+", listed) if parameter in annotations(name)]
+                yield from ((name, parameter, low, high, left == "(", right == ")", text) for parameter in known)
+
+
+@pytest.mark.parametrize("row", list(documented_ranges()), ids=lambda row: f"{row[0]}-{row[1]}")
+def test_a_documented_range_is_the_one_that_is_refused(row):
+    """One step outside an end, by name; just inside it, at most for another reason than its range."""
+    name, parameter, low, high, low_open, high_open, text = row
+    whole = annotations(name)[parameter] == "int"
+    for end, is_open, way in ((low, low_open, -1), (high, high_open, 1)):
+        outside, inside = (
+            (end, math.nextafter(end, -way * math.inf)) if is_open else (math.nextafter(end, way * math.inf), end)
+        )
+        if math.isfinite(end):
+            with pytest.raises(ValueError, match=rf"^{parameter} must "):
+                FUNCTIONS[name](**good_arguments(name) | {parameter: int(end) + way if whole else outside})
+        if not whole and math.isfinite(end) and not re.search("so small|range of floats|is above", text):
+            found = outcome(name, good_arguments(name) | {parameter: inside})
+            assert not re.match(rf"{parameter} must be .*in [\[(]", found), found

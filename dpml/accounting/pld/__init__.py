@@ -231,8 +231,17 @@ def noise_multiplier(*, q: float, steps: int, epsilon: float, delta: float) -> f
 
 
 def _ends(q: float, sigma: float, steps: int, delta: float) -> tuple[float, float]:
-    """A lower end, which may be 0, and the one upper end where no closed form holds; arguments not checked."""
+    """A lower end, which may be 0, and the one upper end where no closed form holds; arguments not checked.
+
+    A record is in all steps with probability $e^{-s}$, so that P is at least $e^{-s}$ times what it is at q = 1:
+    epsilon is at most that of q = 1 at delta, and at least the one at $e^s$ delta, less s.
+    """
     _supported(q, sigma)
+    s = -steps * math.log(q)
+    if s < 1e-6:
+        deltas = min(1.0, delta * math.exp(s)), delta
+        lower, upper = (calibration.exact_epsilon(1.0, sigma, steps, d) or 0.0 for d in deltas)
+        return max(0.0, lower * (1.0 - 2.0 * ROUNDING) - s), upper
     lower, upper = both_directions(q, sigma, steps, delta, TOLERANCE)
     if not agree(lower, upper, INTERVAL) and (steps < TOO_MANY or math.isinf(upper)):
         with losses_of(sigma):
