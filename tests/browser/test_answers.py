@@ -185,7 +185,7 @@ def test_what_is_loaded_and_when(browser: Any, strict: str, site: Path) -> None:
     assert "answers.js" in [name for name, _ in _Strict.asked]
     assert asked() == {}
     browser.execute_script(FIELD + "area.focus()", FIRST)
-    assert check(browser, FIRST, RIGHT) == ("passed", "✓ mean_noise: agrees with its definition on 4 inputs")
+    assert check(browser, FIRST, RIGHT) == ("passed", "✓ mean_noise: agrees with its definition on 8 inputs")
     first = asked()
     assert set(first.values()) == {200}
     assert {"pyodide.asm.wasm", "pyodide-lock.json", runtime.NUMPY, runtime.SCIPY} < set(first)
