@@ -56,7 +56,7 @@ MOST_ACCOUNTED = 50
 CUDA_CHECK = 50
 """On a GPU the loop looks every so many steps whether all numbers were finite; on a CPU in every step."""
 
-RETESTS = tuple(128 * 4**k for k in range(12))
+RETESTS = tuple(512 * 4**k for k in range(11))
 """After so many steps, and after the last, the self-test runs again: about 1 % of a run."""
 
 

@@ -196,7 +196,7 @@ REFUSED = {
         X,
         Y,
         ROWS,
-        "Found after step 128:",
+        "Found after step 300:",
     ),
     "mixed in random order": (lambda x, layer: x + x[torch.randperm(len(x))], plain, X, Y, ROWS, ""),
     "pairs": (lambda x, layer: x + x[torch.arange(len(x)) ^ 1] if len(x) % 2 == 0 else x, plain, X, Y, ROWS, ""),
