@@ -87,7 +87,10 @@ def first_tried(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor, *, device:
 
 
 def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
-    """Raise if a whole batch changes when half of it is removed: in this precision, and if so in double too.
+    """Raise if a whole batch changes when half of it is removed in this precision, and if that is no rounding.
+
+    It is none if the same happens in double precision, or with the other half replaced, which leaves all shapes and so
+    the rounding of what stays.
 
     Raises:
         ValueError: as said.
@@ -105,6 +108,9 @@ def halves(model: nn.Module, loss_fn: Any, x: Tensor, y: Tensor) -> None:
         wide = _double(x), _double(y)
         with suppress(Exception), _held(model, x, move=0.0, double=True) as rewind:  # a kernel may know no double
             found = _change(_Runs(model, loss_fn, rewind, plan), *wide, half, 1e-8)
+        if not found:
+            with _held(model, x, move=0.0, double=False) as rewind:
+                found = _replaced(_Runs(model, loss_fn, rewind, plan), x, y, 3e-3)
     if found:
         raise ValueError(found)
 
@@ -269,6 +275,19 @@ def _change(runs: _Runs, x: Tensor, y: Tensor, rests: Sequence[slice], tolerance
                 f"{_suspect(runs.model(x), y)}"
             )
     return None
+
+
+def _replaced(runs: _Runs, x: Tensor, y: Tensor, tolerance: float) -> str | None:
+    """What changes in every second example when those between are replaced by copies of them, or None."""
+    places = torch.arange(len(x), device=x.device)
+    kept, copies = places % 2 == 0, places - places % 2
+    both = zip(runs.engine(x, y)[:2], runs.engine(x[copies], y[copies])[:2], strict=True)
+    if all(_close(one[kept], other[kept], tolerance) for one, other in both):
+        return None
+    return (
+        f"model must treat examples one by one, but in this precision an example in a batch of {len(x)} changes when "
+        f"others are replaced: look for {_EVERYWHERE}"
+    )
 
 
 def _weights(x: Tensor) -> Tensor:

@@ -189,6 +189,7 @@ REFUSED = {
         ROWS,
         "Found after step 300:",
     ),
+    "a mean in float32": (lambda x, layer: centred(x) if x.dtype == X.dtype else x, plain, X, Y, "this precision", ""),
     "a mean of many": (lambda x, layer: centred(x) if len(x) > 16 else x, plain, X, Y, ROWS, ""),
     "a mean, later": (
         lambda x, layer: centred(x) if layer.calls > 80 else x,
