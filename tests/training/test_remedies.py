@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,11 @@ def twice(*, apart):
     return Net(lambda net, x: net.last(getattr(net, again)(net.first(x).tanh())), **layers, last=nn.Linear(6, 3))
 
 
-def uncalled():
-    return Net(lambda net, x: net.used(x), used=nn.Linear(6, 3), unused=nn.Linear(6, 3))
+def unused(*, trains):
+    """A layer that no example goes through."""
+    model = Net(lambda net, x: net.used(x), used=nn.Linear(6, 3), unused=nn.Linear(6, 3))
+    model.unused.requires_grad_(trains)
+    return model
 
 
 def turned(*, batch_first):
@@ -77,19 +81,19 @@ def tied(*, apart):
     return model
 
 
-def complete(model):
+def called(model):
     model(X)
     return model
 
 
-def frozen(model, name):
-    getattr(model, name).requires_grad_(False)
-    return model
+def instance(track):
+    norm = nn.InstanceNorm1d(2, track_running_stats=track, affine=True)
+    return nn.Sequential(nn.Unflatten(1, (2, 3)), norm, nn.Flatten(), nn.Linear(6, 3))
 
 
-def half_held(model, *, freeze):
-    if freeze:
-        model[0].requires_grad_(False)
+def half_held(freeze):
+    model = network()
+    model[0].requires_grad_(not freeze)
     return trained(model, optimizer=torch.optim.SGD(model[2].parameters(), lr=0.1))
 
 
@@ -101,124 +105,79 @@ def optimized(kind):
 def expanded(and_then):
     model = nn.Linear(6, 3)
     model.bias = nn.Parameter(and_then(torch.zeros(1).expand(3)))
-    return model
+    return trained(model)
 
 
-def at(path, text=None):
-    if text is not None:
-        path.write_bytes(text)
-    return trained(network(), checkpoint=path)
+def beside(file):
+    """A run that goes to this file, where there is one that no run has written."""
+    path = Path("run.pt")
+    path.write_bytes(b"no checkpoint")
+    if file is None:
+        path.rename("moved away")
+    return trained(network(), checkpoint=file or path)
 
 
-def moved(path):
-    path.rename(path.with_suffix(".old"))
-    return at(path)
+def summed(adjacency):
+    return composition.basic_heterogeneous([composition.basic(epsilon=0.1, delta=0.0, k=3, adjacency=adjacency)] * 2)
 
 
-def counts(adjacency, number=2):
-    return [composition.basic(epsilon=0.1, delta=0.0, k=3, adjacency=adjacency)] * number
+def grouped(first):
+    """Of two mechanisms, each for a group, or the group of both together."""
+    if first:
+        return composition.basic_heterogeneous([composition.group_privacy(epsilon=0.3, delta=0.0, size=2)] * 2)
+    return composition.group_privacy(epsilon=summed("add/remove").epsilon, delta=0.0, size=2)
 
 
-def grouped():
-    return composition.group_privacy(epsilon=0.3, delta=0.0, size=2)
+def either(call, refused, named):
+    """A call with what it refuses, and with what its message names instead."""
+    return partial(call, refused), partial(call, named)
 
 
-# Fixed words of the message -> what is refused, and what the message names instead.
+# Fixed words of a message -> what is refused, and what the message names instead.
 REMEDIES = {
-    "normalises each example by its whole batch: use nn.GroupNorm": (
-        lambda path: trained(stacked(nn.BatchNorm1d(6))),
-        lambda path: trained(stacked(nn.GroupNorm(2, 6))),
+    "whole batch: use nn.GroupNorm": either(lambda norm: trained(stacked(norm)), nn.BatchNorm1d(6), nn.GroupNorm(2, 6)),
+    "would leave without noise; set it to False": either(lambda track: trained(instance(track)), True, False),
+    "pass the model from before compilation": either(
+        lambda made: trained(made(network())), partial(torch.compile, backend="eager"), nn.Identity()
     ),
-    "they would leave without noise; set it to False": (
-        lambda path: trained(nn.Sequential(nn.Unflatten(1, (2, 3)), instance(True), nn.Flatten(), nn.Linear(6, 3))),
-        lambda path: trained(nn.Sequential(nn.Unflatten(1, (2, 3)), instance(False), nn.Flatten(), nn.Linear(6, 3))),
+    'use reduction="none", and sum over what is not the batch': either(
+        lambda loss: trained(network(), loss_fn=loss), nn.functional.cross_entropy, cross_entropy
     ),
-    "pass the model from before compilation": (
-        lambda path: trained(torch.compile(network(), backend="eager")),
-        lambda path: trained(network()),
+    "use another one, such as Adam": either(optimized, torch.optim.SparseAdam, torch.optim.Adam),
+    "make it with clone(), outside that mode": either(expanded, Tensor.detach, Tensor.clone),
+    "freeze what is not to be trained with requires_grad_(False)": either(half_held, False, True),
+    "give the second place a parameter of its own (per_example_gradients serves such a model)": either(
+        lambda apart: PerExample(tied(apart=apart), cross_entropy, X, Y), False, True
     ),
-    'use reduction="none", and sum over what is not the batch': (
-        lambda path: trained(network(), loss_fn=nn.functional.cross_entropy),
-        lambda path: trained(network()),
+    "call the model once before": either(
+        lambda then: trained(then(nn.Sequential(nn.LazyLinear(3)))), nn.Identity(), called
     ),
-    "use another one, such as Adam": (
-        lambda path: optimized(torch.optim.SparseAdam),
-        lambda path: optimized(torch.optim.Adam),
+    "set max_norm=None": either(lambda norm: trained(embedded(max_norm=norm), TOKENS), 1.0, None),
+    "counts of the whole batch: set it to False": either(
+        lambda by: trained(embedded(scale_grad_by_freq=by), TOKENS), True, False
     ),
-    "make it with clone(), outside that mode": (
-        lambda path: trained(expanded(lambda bias: bias)),
-        lambda path: trained(expanded(Tensor.clone)),
+    "with sparse=True: set it to False": either(
+        lambda sparse: trained(nn.Sequential(nn.EmbeddingBag(6, 3, sparse=sparse)), TOKENS), True, False
     ),
-    "freeze what is not to be trained with requires_grad_(False)": (
-        lambda path: half_held(network(), freeze=False),
-        lambda path: half_held(network(), freeze=True),
+    "as in spectral normalisation, call eval() on its layer": either(
+        lambda mode: trained(nn.Sequential(mode(spectral_norm(nn.Linear(6, 3))))), nn.Module.train, nn.Module.eval
     ),
-    "give the second place a parameter of its own (per_example_gradients serves such a model)": (
-        lambda path: PerExample(tied(apart=False), cross_entropy, X, Y),
-        lambda path: (
-            PerExample(tied(apart=True), cross_entropy, X, Y),
-            per_example_gradients(tied(apart=False), cross_entropy, X, Y),
-        ),
+    "put the batch first (batch_first=True)": either(lambda first: trained(turned(batch_first=first)), False, True),
+    "freeze its parameters if they are not used": either(lambda trains: trained(unused(trains=trains)), True, False),
+    "make a layer for each call (per_example_gradients serves such a model)": either(
+        lambda apart: trained(twice(apart=apart)), False, True
     ),
-    "call the model once before": (
-        lambda path: trained(nn.Sequential(nn.LazyLinear(3))),
-        lambda path: trained(complete(nn.Sequential(nn.LazyLinear(3)))),
+    "give another path, or": either(beside, Path("run.pt"), Path("other.pt")),
+    "move that file away to begin anew": either(beside, Path("run.pt"), None),
+    "pass the tensors x and y, and the batches are drawn afresh": either(
+        lambda sampling: trained(network(), sampling=sampling), DataLoader(TensorDataset(X, Y)), Poisson(q=0.2)
     ),
-    "set max_norm=None": (
-        lambda path: trained(embedded(max_norm=1.0), TOKENS),
-        lambda path: trained(embedded(max_norm=None), TOKENS),
-    ),
-    "which divides by counts of the whole batch: set it to False": (
-        lambda path: trained(embedded(scale_grad_by_freq=True), TOKENS),
-        lambda path: trained(embedded(scale_grad_by_freq=False), TOKENS),
-    ),
-    "with sparse=True: set it to False": (
-        lambda path: trained(nn.Sequential(nn.EmbeddingBag(6, 3, sparse=True)), TOKENS),
-        lambda path: trained(nn.Sequential(nn.EmbeddingBag(6, 3, sparse=False)), TOKENS),
-    ),
-    "as in spectral normalisation, call eval() on its layer": (
-        lambda path: trained(nn.Sequential(spectral_norm(nn.Linear(6, 3)))),
-        lambda path: trained(nn.Sequential(spectral_norm(nn.Linear(6, 3)).eval())),
-    ),
-    "put the batch first (batch_first=True)": (
-        lambda path: trained(turned(batch_first=False)),
-        lambda path: trained(turned(batch_first=True)),
-    ),
-    "freeze its parameters if they are not used": (
-        lambda path: trained(uncalled()),
-        lambda path: trained(frozen(uncalled(), "unused")),
-    ),
-    "make a layer for each call (per_example_gradients serves such a model)": (
-        lambda path: trained(twice(apart=False)),
-        lambda path: (trained(twice(apart=True)), per_example_gradients(twice(apart=False), cross_entropy, X, Y)),
-    ),
-    "give another path, or move that file away to begin anew": (
-        lambda path: at(path / "run.pt", b"no checkpoint"),
-        lambda path: (at(path / "other.pt"), moved(path / "run.pt")),
-    ),
-    "pass the tensors x and y, and the batches are drawn afresh": (
-        lambda path: trained(network(), sampling=DataLoader(TensorDataset(X, Y), batch_size=4, shuffle=True)),
-        lambda path: trained(network(), sampling=Poisson(q=0.2)),
-    ),
-    'pass adjacency="add/remove"': (
-        lambda path: composition.basic_heterogeneous(counts("as the mechanism's")),
-        lambda path: composition.basic_heterogeneous(counts("add/remove")),
-    ),
-    "compose first, and call group_privacy with the sum": (
-        lambda path: composition.basic_heterogeneous([grouped(), grouped()]),
-        lambda path: composition.group_privacy(
-            epsilon=composition.basic_heterogeneous(counts("add/remove")).epsilon, delta=0.0, size=2
-        ),
-    ),
-    "use gaussian_sigma, which is exact for every epsilon": (
-        lambda path: mechanisms.gaussian_sigma_classic(epsilon=2.0, delta=1e-5),
-        lambda path: mechanisms.gaussian_sigma(epsilon=2.0, delta=1e-5),
+    'pass adjacency="add/remove"': either(summed, "as the mechanism's", "add/remove"),
+    "compose first, and call group_privacy with the sum": either(grouped, True, False),
+    "use gaussian_sigma, which is exact for every epsilon": either(
+        lambda rule: rule(epsilon=2.0, delta=1e-5), mechanisms.gaussian_sigma_classic, mechanisms.gaussian_sigma
     ),
 }
-
-
-def instance(track):
-    return nn.Sequential(nn.InstanceNorm1d(2, track_running_stats=track, affine=True))
 
 
 def fixed_text(node):
@@ -242,11 +201,12 @@ def test_every_remedy_of_a_message_has_a_row():
 
 
 @pytest.mark.parametrize("words", REMEDIES)
-def test_the_remedy_works(words, tmp_path):
+def test_the_remedy_works(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     refused, mended = REMEDIES[words]
     with pytest.raises(ValueError, match=re.escape(words)):
-        refused(tmp_path)
-    mended(tmp_path)
+        refused()
+    mended()
 
 
 @pytest.mark.parametrize("model", [tied(apart=False), turned(batch_first=True), twice(apart=False), cell()])

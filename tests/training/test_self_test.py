@@ -146,69 +146,60 @@ MANY_X, MANY_Y = data(400)
 TERM, BEFORE = "weight_decay", "private steps were done before this"
 ROWS, BATCH = (rf"in a batch of ({size}) the \w+ of an example changes" for size in (r"2|8|24", r"[12]\d\d"))
 
-# what the layer does, the loss, the examples, the words of the refusal, and its note if it comes in the middle of a run
+MANY = {"x": MANY_X, "y": MANY_Y, "words": BATCH}
+AT_THE_END = "Found after step 300:"
+
+
+def case(does=same, loss=plain, *, x=X, y=Y, words=ROWS, note=""):
+    """What the layer does, the loss, the examples, words of the refusal, and of its note if it comes during a run."""
+    return does, loss, x, y, words, note
+
+
+def centred_if(when):
+    """A layer that subtracts the mean of a batch, where that is so."""
+    return lambda x, layer: centred(x) if when(x, layer) else x
+
+
+AWAY, SQUARED = (lambda w, first: (w - first).square().sum()), (lambda w, first: 1e-5 * w.square().sum())
 REFUSED = {
-    "a penalty at its minimum": (same, penalised(lambda w, first: (w - first).square().sum()), X, Y, TERM, ""),
-    "a small penalty": (same, penalised(lambda w, first: 1e-5 * w.square().sum()), X, Y, TERM, ""),
-    "a penalty behind a gate": (same, penalised(lambda w, first: (w.norm() - 1.6).relu()), X, Y, TERM, BEFORE),
-    "labels that broadcast": (same, broadcast, X, SORTED, ROWS, ""),
-    "labels that broadcast, one apart": (same, broadcast, X, (torch.arange(40) == 39).float(), ROWS, ""),
-    "divided by the size": (same, by_size, X, Y, ROWS, ""),
-    "divided by the size, with noise": (noise, by_size, X, Y, ROWS, ""),
-    "divided by the size, with dropout": (lambda x, layer: functional.dropout(x, 0.3), by_size, X, Y, ROWS, ""),
-    "the size in the model, with dropout": (
-        lambda x, layer: functional.dropout(x / len(x), 0.3),
-        plain,
-        X,
-        Y,
-        ROWS,
-        "",
-    ),
-    "the size in training only": (lambda x, layer: x * len(x) if layer.training else x, plain, X, Y, ROWS, ""),
-    "a mean, noise": (lambda x, layer: noise(centred(x), layer), plain, X, Y, ROWS, ""),
-    "a mean of equal rows": (lambda x, layer: centred(x), plain, torch.ones(40, 6), Y, ROWS, ""),
-    "a mean of zeros": (lambda x, layer: centred(x), plain, torch.zeros(40, 6), Y, ROWS, ""),
-    "a mean of equal rows but the last": (lambda x, layer: centred(x), plain, LAST, Y, ROWS, ""),
-    "a mean of more than 24": (lambda x, layer: centred(x) if len(x) > 24 else x, plain, MANY_X, MANY_Y, BATCH, ""),
-    "a mean over pieces of 32": (ghosts, plain, MANY_X, MANY_Y, BATCH, ""),
-    "the hardest of a batch": (same, hardest, MANY_X, MANY_Y, BATCH, ""),
-    "a sign of the batch, backwards": (same, turned(lambda g: g * (1 - 2 * (len(g) % 2))), X, Y, ROWS, ""),
-    "an order of the batch, backwards": (same, turned(lambda g: g if len(g) > 9 else g.flip(1)), X, Y, ROWS, ""),
-    "an order of large batches, backwards": (same, turned(flipped), MANY_X, MANY_Y, BATCH, ""),
-    "a spread of the batch for noise": (spread, plain, X, Y, ROWS, ""),
-    "a mean of one": (lambda x, layer: 1.0 + centred(x), plain, X[:1], Y[:1], ROWS, ""),
-    "a penalty on one": (same, penalised(lambda w, first: (w - first).square().sum()), X[:1], Y[:1], TERM, ""),
-    "divided by the size of one": (same, by_size, X[:1], Y[:1], ROWS, ""),
-    "a mean of earlier batches": (averaged, plain, X, Y, "or on a later batch", ""),
-    "a mean for evaluation": (lambda x, layer: (averaged(x, layer), x)[layer.training], plain, X, Y, "remember", ""),
-    "a mean at the end": (
-        lambda x, layer: centred(x) if layer.calls > 310 else x,
-        plain,
-        X,
-        Y,
-        ROWS,
-        "Found after step 300:",
-    ),
-    "a mean in float32": (lambda x, layer: centred(x) if x.dtype == X.dtype else x, plain, X, Y, "this precision", ""),
-    "a mean of many": (lambda x, layer: centred(x) if len(x) > 16 else x, plain, X, Y, ROWS, ""),
-    "a mean, later": (
-        lambda x, layer: centred(x) if layer.calls > 80 else x,
-        plain,
-        X,
-        Y,
-        ROWS,
-        "Found after step 300:",
-    ),
-    "mixed in random order": (lambda x, layer: x + x[torch.randperm(len(x))], plain, X, Y, ROWS, ""),
-    "pairs": (lambda x, layer: x + x[torch.arange(len(x)) ^ 1] if len(x) % 2 == 0 else x, plain, X, Y, ROWS, ""),
-    "a penalty in some steps only": (same, in_some_calls(lambda calls: calls % 50 == 49), X, Y, TERM, BEFORE),
-    "a penalty that comes later": (same, in_some_calls(lambda calls: 60 < calls < 64), X, Y, TERM, BEFORE),
-    "a mean of a batch that is large by chance": (
-        *(lambda x, layer: centred(x) if len(x) > 225 else x, plain, MANY_X, MANY_Y, BATCH, ""),
-    ),
-    "the mean of the first examples": (first_mean, plain, X, Y, "remember", ""),
-    "weights from the first labels": (same, first_labels, X, Y, "remember", ""),
-    "noise of another generator": (generator_of_numpy(), plain, X, Y, "random numbers other than PyTorch's", ""),
+    "a penalty at its minimum": case(loss=penalised(AWAY), words=TERM),
+    "a small penalty": case(loss=penalised(SQUARED), words=TERM),
+    "a penalty behind a gate": case(loss=penalised(lambda w, _: (w.norm() - 1.6).relu()), words=TERM, note=BEFORE),
+    "labels that broadcast": case(loss=broadcast, y=SORTED),
+    "labels that broadcast, one apart": case(loss=broadcast, y=(torch.arange(40) == 39).float()),
+    "divided by the size": case(loss=by_size),
+    "divided by the size, with noise": case(noise, by_size),
+    "divided by the size, with dropout": case(lambda x, layer: functional.dropout(x, 0.3), by_size),
+    "the size in the model, with dropout": case(lambda x, layer: functional.dropout(x / len(x), 0.3)),
+    "the size in training only": case(lambda x, layer: x * len(x) if layer.training else x),
+    "a mean, noise": case(lambda x, layer: noise(centred(x), layer)),
+    "a mean of equal rows": case(lambda x, layer: centred(x), x=torch.ones(40, 6)),
+    "a mean of zeros": case(lambda x, layer: centred(x), x=torch.zeros(40, 6)),
+    "a mean of equal rows but the last": case(lambda x, layer: centred(x), x=LAST),
+    "a mean of more than 24": case(centred_if(lambda x, layer: len(x) > 24), **MANY),
+    "a mean over pieces of 32": case(ghosts, **MANY),
+    "the hardest of a batch": case(loss=hardest, **MANY),
+    "a sign of the batch, backwards": case(loss=turned(lambda g: g * (1 - 2 * (len(g) % 2)))),
+    "an order of the batch, backwards": case(loss=turned(lambda g: g if len(g) > 9 else g.flip(1))),
+    "an order of large batches, backwards": case(loss=turned(flipped), **MANY),
+    "a spread of the batch for noise": case(spread),
+    "a mean of one": case(lambda x, layer: 1.0 + centred(x), x=X[:1], y=Y[:1]),
+    "a penalty on one": case(loss=penalised(AWAY), x=X[:1], y=Y[:1], words=TERM),
+    "divided by the size of one": case(loss=by_size, x=X[:1], y=Y[:1]),
+    "a mean of earlier batches": case(averaged, words="or on a later batch"),
+    "a mean for evaluation": case(lambda x, layer: (averaged(x, layer), x)[layer.training], words="remember"),
+    "a mean at the end": case(centred_if(lambda x, layer: layer.calls > 310), note=AT_THE_END),
+    "a mean in float32": case(centred_if(lambda x, layer: x.dtype == X.dtype), words="this precision"),
+    "a mean of many": case(centred_if(lambda x, layer: len(x) > 16)),
+    "a mean, later": case(centred_if(lambda x, layer: layer.calls > 80), note=AT_THE_END),
+    "mixed in random order": case(lambda x, layer: x + x[torch.randperm(len(x))]),
+    "pairs": case(lambda x, layer: x + x[torch.arange(len(x)) ^ 1] if len(x) % 2 == 0 else x),
+    "a penalty in some steps only": case(loss=in_some_calls(lambda calls: calls % 50 == 49), words=TERM, note=BEFORE),
+    "a penalty that comes later": case(loss=in_some_calls(lambda calls: 60 < calls < 64), words=TERM, note=BEFORE),
+    "a mean of a batch that is large by chance": case(centred_if(lambda x, layer: len(x) > 225), **MANY),
+    "the mean of the first examples": case(first_mean, words="remember"),
+    "weights from the first labels": case(loss=first_labels, words="remember"),
+    "noise of another generator": case(generator_of_numpy(), words="random numbers other than PyTorch's"),
 }
 
 
