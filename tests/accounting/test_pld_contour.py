@@ -384,7 +384,3 @@ def test_calibration_of_fixed_size_samples_at_its_limits():
             fixed_size.noise_multiplier(q=0.1, steps=steps, epsilon=3000.0, delta=1e-5)
     with pytest.raises(ValueError, match=r"^epsilon must be larger for sigma"):
         fixed_size.noise_multiplier(q=0.9, steps=2, epsilon=1e-6, delta=1e-9)
-    for name, bad in (("q", 1.5), ("steps", 2.0), ("epsilon", 0.0), ("delta", 0.0), ("delta", 1e-260)):
-        good = {"q": 0.1, "steps": 10, "epsilon": 1.0, "delta": 1e-5}
-        with pytest.raises(ValueError, match=f"^{name} must "):
-            fixed_size.noise_multiplier(**{**good, name: bad})

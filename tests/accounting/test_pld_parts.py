@@ -391,13 +391,8 @@ def test_refusals_name_what_is_wrong():
     for bad in ([], [(plain, -1)], [(plain, 2.0)], [plain], [(1.0, 2)], None):
         with pytest.raises(ValueError, match=r"^parts must "):
             losses.compose(bad, delta=1e-5)
-    for outside in (0.5e-6, 2e4):
-        with pytest.raises(ValueError, match=r"^epsilon must "):
-            pld.noise_multiplier(q=0.1, steps=10, epsilon=outside, delta=1e-5)
     with pytest.raises(ValueError, match=r"^epsilon must be smaller for sigma"):
         pld.noise_multiplier(q=0.1, steps=2, epsilon=5000.0, delta=1e-5)
-    with pytest.raises(ValueError, match=r"^delta must "):
-        pld.noise_multiplier(q=0.1, steps=2, epsilon=1.0, delta=0.0)
     with pytest.raises(ValueError, match=r"^sigma must be larger for this delta"):
         fixed_size.epsilon_bounds(q=0.01, sigma=0.1, steps=10, delta=1e-250)
 

@@ -43,12 +43,6 @@ def test_torch_and_numpy_agree(attack, dtype):
     assert sent.double().numpy() == pytest.approx(expected, rel=digits, abs=digits)
 
 
-def test_numbers_out_of_range_are_refused():
-    """Others are in `test_bad_input`."""
-    with pytest.raises(ValueError, match=r"^honest must be at least 2 rows, got 1"):
-        attacks.little([[1.0]])
-
-
 # ---- noise and a small lie ----
 
 

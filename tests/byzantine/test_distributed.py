@@ -1,6 +1,7 @@
 """A server and four workers, and two processes that share each batch: one launch of real processes for all of it."""
 
 import contextlib
+import functools
 import os
 import socket
 import threading
@@ -73,16 +74,10 @@ def test_with_too_few_left_the_run_ends_with_what_was_spent(launched):
 def test_what_processes_refuse():
     model = helpers.network()
     given = {"steps": 2, **ranks.arguments(model)}
-    for change, words in (
-        ({"n": 5}, r"^n must be the 4 processes beside the server, got 5"),
-        ({"checkpoint": "a.pt"}, r"^checkpoint must be None in processes"),
-        ({"n_byzantine": 2}, r"^n_byzantine must"),
-        ({"seconds": 0.0}, r"^seconds must"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            distribute(model, helpers.cross_entropy, *helpers.data(), place=(0, Server({}, 4)), **{**given, **change})
+    here = functools.partial(distribute, model, helpers.cross_entropy, *helpers.data(), place=(0, Server({}, 4)))
+    helpers.refuses(here, given, n=(5,), checkpoint=("a.pt",), n_byzantine=(2,), seconds=(0.0,))
     with pytest.raises(ConnectionError, match=r"^no worker answered in step 1"):
-        distribute(model, helpers.cross_entropy, *helpers.data(), place=(0, Server({}, 4)), **given)
+        here(**given)
 
 
 def test_connect_wants_several_processes(monkeypatch):

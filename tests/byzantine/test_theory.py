@@ -97,8 +97,6 @@ def test_golden_constants():
         for name, function in KAPPAS.items():
             if row[name] is not None:
                 assert function(n=row["n"], n_byzantine=row["f"]) == pytest.approx(row[name], rel=1e-9)
-    with pytest.raises(ValueError, match=r"the rule needs n >= 4 n_byzantine \+ 3, and n is 15"):
-        theory.kappa_bulyan(n=15, n_byzantine=6)
     for f, least in GOLDEN["min_n_for_kappa_mda_below_0.08"].items():
         assert theory.kappa_mda(n=least, n_byzantine=int(f)) < 0.08 <= theory.kappa_mda(n=least - 1, n_byzantine=int(f))
 
@@ -155,9 +153,6 @@ def test_the_ratio_of_known_rows():
     assert theory.vn_ratio([[1.0], [-1.0]]) == math.inf
     for case in GOLDEN["gar_cases"]:
         assert theory.vn_ratio(np.array(case["honest"])) == pytest.approx(case["vn_ratio"], rel=1e-9)
-    for bad in ([[0.0], [0.0]], [[1.0]]):
-        with pytest.raises(ValueError, match=r"^vectors must "):
-            theory.vn_ratio(bad)
 
 
 def test_the_measured_ratio_is_the_one_of_the_formula():
@@ -209,10 +204,6 @@ def test_resilience_of_known_outputs():
     assert turned.moments == pytest.approx((4.0, 8.0, 16.0))
     assert theory.measured_resilience(0.25 * honest, gradients=torch.tensor(honest)).sine == pytest.approx(0.75)
     assert theory.measured_resilience(-honest, gradients=honest).sine == pytest.approx(2.0)
-    for bad, name in (([[1.0]], "outputs"), ([[0.0, 0.0]], "gradients")):
-        given = {"outputs": honest, "gradients": honest, name: bad}
-        with pytest.raises(ValueError, match=rf"^{name} must "):
-            theory.measured_resilience(**given)
 
 
 def test_the_variance_of_a_batch_falls_with_its_size():

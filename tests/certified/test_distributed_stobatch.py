@@ -1,5 +1,7 @@
 """Algorithm 4 on three processes ends where the same training in one process ends, and goes on when one is lost."""
 
+import functools
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from dpml.certified.stobatch import distributed, training
 from dpml.training.messages import Server
 from tests.certified import ranks
 from tests.launching import launch
+from tests.training.helpers import refuses
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +56,9 @@ def test_a_step_without_any_gradient_changes_nothing():
 
 def test_what_processes_refuse():
     first, given = ranks.arguments()
-    for changes, message in (
-        ({"place": (0, Server({}, 3))}, r"^place must be among 2 trainers, N/\(2m\), and their server, got 3"),
-        ({"trainers": 3}, r"^trainers must be at most half of an even number of batches, got 3 of 4"),
-        ({"trainers": 0}, r"^trainers must"),
-        ({"seconds": 0.0}, r"^seconds must"),
-        ({"settings": training.Settings(m=30, steps=1)}, r"^m must divide the 80 examples, as"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            distributed.distribute(*first, **{**given, "trainers": 2, "place": (0, Server({}, 2)), **changes})
+    here = functools.partial(distributed.distribute, *first, **given)
+    good = {"trainers": 2, "place": (0, Server({}, 2))}
+    refuses(here, good, place=((0, Server({}, 3)),), trainers=(3, 0), seconds=(0.0,))
+    refuses(here, good, m=({"settings": training.Settings(m=30, steps=1)},))
     with pytest.raises(ConnectionError, match=r"^no trainer is left in step 1"):
-        distributed.distribute(*first, **given, trainers=2, place=(0, Server({}, 2)))
+        here(**good)

@@ -1,5 +1,7 @@
 """Smoothing: the radius against high precision and exact coverage; `test_central` attacks a network's certificates."""
 
+import functools
+
 import mpmath
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from scipy.special import bdtrc, ndtr
 
 from dpml.certified import smoothing
 from tests.golden import golden
+from tests.training.helpers import refuses
 
 COHEN = golden("stobatch")["cohen"]
 
@@ -138,26 +141,11 @@ def test_the_same_draws_in_parts_and_in_single_precision(monkeypatch):
 # ---- refusals ----
 
 
-GOOD = {"predict": half_space, "x": np.zeros((2, 2)), "sigma": 0.5, "draws": 100, "alpha": 0.01, "classes": 2}
-BAD = [
-    ({"predict": lambda x: np.zeros(len(x))}, "predict must return"),
-    ({"predict": lambda x: np.zeros(len(x) - 1, int)}, "predict must return"),
-    ({"predict": lambda x: np.full(len(x), 2)}, "predict must return"),
-    ({"predict": lambda x: np.full(len(x), -1)}, "predict must return"),
-    ({"x": 1.0}, "x must be"),
-    ({"x": np.zeros((0, 2))}, "x must be"),
-    ({"sigma": 0.0}, "sigma must be"),
-    ({"sigma": 1e308}, "sigma must keep noisy inputs within the range of float64"),
-    ({"sigma": 1e-40, "x": np.zeros((2, 2), np.float32)}, "sigma must be"),
-    ({"draws": 6}, "draws must be at least 7 for any certificate"),
-    ({"alpha": 0.0}, "alpha must be"),
-    ({"alpha": 1.0}, "alpha must be"),
-    ({"classes": 1}, "classes must be"),
-]
-
-
-@pytest.mark.parametrize(("bad", "words"), BAD)
-def test_what_certify_refuses(bad, words):
-    """Others are in `test_bad_input`."""
-    with pytest.raises(ValueError, match=rf"^{words}"):
-        smoothing.certify(**{**GOOD, "rng": np.random.default_rng(0), **bad})
+def test_what_certify_refuses():
+    """Numbers out of their ranges are in `test_bad_input`."""
+    good = {"predict": half_space, "x": np.zeros((2, 2)), "sigma": 0.5, "draws": 100, "alpha": 0.01, "classes": 2}
+    no_labels = [lambda x, labels=labels: labels(len(x)) for labels in (np.zeros, lambda n: np.zeros(n - 1, int))]
+    no_labels += [lambda x, label=label: np.full(len(x), label) for label in (2, -1)]
+    too_fine = {"sigma": 1e-40, "x": np.zeros((2, 2), np.float32)}
+    certify = functools.partial(smoothing.certify, rng=np.random.default_rng(0))
+    refuses(certify, good, predict=no_labels, x=(1.0, np.zeros((0, 2))), sigma=(1e308, too_fine), draws=(6,))

@@ -357,7 +357,8 @@ def _checked(network: networks.Network, x: Tensor, y: Tensor, settings: Settings
     in_range(x, dimension=sizes.dimension)
     classes = sizes.classes
     if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.shape != x.shape[:1]:
-        raise ValueError(f"y must be an int64 tensor with a label for each of {len(x)} examples")
+        given = f"{tuple(y.shape)} of {y.dtype}" if isinstance(y, Tensor) else type(y).__name__
+        raise ValueError(f"y must be an int64 tensor with a label for each of {len(x)} examples, got {given}")
     if not 0 <= int(y.min()) <= int(y.max()) < classes:
         raise ValueError(f"y must hold labels in [0, {classes}), got {int(y.min())} to {int(y.max())}")
     m = arguments.integer("m", settings.m, 3, len(x) // 2)
