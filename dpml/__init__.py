@@ -32,7 +32,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "choose": ("training.stacked", "training.stacked_networks"),
     "ptr": ("ptr",),
     "robust": ("training.trimming", "training.corruption", "ptr.convergence"),
-    "byzantine": ("byzantine", "training.messages", "training.shared"),
+    "byzantine": ("byzantine", "training.messages"),
     "certified": ("certified",),
     "audit": (
         "audit.gaussian_scores",
@@ -42,6 +42,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "mechanisms.discrete_noise",
         "mechanisms.floating_point",
     ),
+    "scale": ("training.shared",),
 }
 """Chapter slug -> the modules that it teaches, in order; a package stands for all in it that no other entry names.
 
