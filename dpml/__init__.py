@@ -43,10 +43,11 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "mechanisms.floating_point",
     ),
     "scale": ("training.shared",),
+    "project": (),
 }
 """Chapter slug -> the modules that it teaches, in order; a package stands for all in it that no other entry names.
 
-Notebooks, exercises, lessons and tests share the slugs.
+A chapter without modules uses those of the others. Notebooks, exercises, lessons and tests share the slugs.
 """
 
 _LAZY = (

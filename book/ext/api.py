@@ -238,7 +238,7 @@ def cited(source: str) -> Iterator[str]:
 def map_of_modules() -> str:
     """Concept -> module -> source, chapter by chapter."""
     parts = []
-    for slug in dpml.CHAPTERS:
+    for slug in filter(dpml.CHAPTERS.get, dpml.CHAPTERS):  # those that teach modules of their own
         taught = [module for module, entries in homes().items() if entries and chapter_of(module) == slug]
         rows = [[concept(m), link(m.removeprefix("dpml.")), "; ".join(works(m))] for m in taught]
         page = chapters.of_slug(slug)  # a heading cannot look up the title

@@ -187,7 +187,7 @@ def test_the_house_stays_small():
         sizes["lessons" if room_of(path) == "lessons" else "package without lessons"] += len(lines_of_code(path))
     sizes["tests"] = sum(len(lines_of_code(path)) for path in (ROOT.parent / "tests").rglob("*.py"))
     print(sizes)
-    bounds = {"package without lessons": 13_610, "lessons": 9_200, "tests": 20_300}
+    bounds = {"package without lessons": 13_610, "lessons": 9_460, "tests": 20_300}
     assert {name: size for name, size in sizes.items() if not bounds[name] * 0.8 < size <= bounds[name]} == {}
 
 
@@ -253,7 +253,8 @@ def test_a_chapter_imports_what_it_teaches(path):
     used = {node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom)}
     names = {name for node in used for name in (node.module, *(f"{node.module}.{a.name}" for a in node.names))}
     taught = {docstrings.chapter_of(name) for name in names if name.startswith("dpml.") and "lessons" not in name}
-    assert path.stem.partition("_")[2] in taught
+    slug = path.stem.partition("_")[2]
+    assert slug in taught if dpml.CHAPTERS[slug] else len(taught) > 5  # a chapter without modules uses those of many
     assert taught <= {"", *dpml.CHAPTERS}
 
 
