@@ -17,49 +17,14 @@ The noise is drawn in double precision. Its lowest bits can betray the true answ
 for learning and experiments, not for releasing data about real people without further rounding.
 """
 
-from dpml.mechanisms.exponential_choice import exponential, exponential_probabilities
-from dpml.mechanisms.gaussian_noise import (
-    gaussian,
-    gaussian_delta,
-    gaussian_density,
-    gaussian_epsilon,
-    gaussian_loss,
-    gaussian_sigma,
-    gaussian_sigma_classic,
-    gaussian_sigma_classic_formula,
-)
-from dpml.mechanisms.laplace_noise import (
-    laplace,
-    laplace_delta,
-    laplace_density,
-    laplace_epsilon,
-    laplace_loss,
-    laplace_scale,
-)
-from dpml.mechanisms.randomized_bits import (
-    randomized_response,
-    randomized_response_estimate,
-    randomized_response_truth_probability,
-)
+from dpml.mechanisms import exponential_choice, gaussian_noise, laplace_noise, randomized_bits
+from dpml.mechanisms.exponential_choice import *
+from dpml.mechanisms.gaussian_noise import *
+from dpml.mechanisms.laplace_noise import *
+from dpml.mechanisms.randomized_bits import *
 
-__all__ = [
-    "exponential",
-    "exponential_probabilities",
-    "gaussian",
-    "gaussian_delta",
-    "gaussian_density",
-    "gaussian_epsilon",
-    "gaussian_loss",
-    "gaussian_sigma",
-    "gaussian_sigma_classic",
-    "gaussian_sigma_classic_formula",
-    "laplace",
-    "laplace_delta",
-    "laplace_density",
-    "laplace_epsilon",
-    "laplace_loss",
-    "laplace_scale",
-    "randomized_response",
-    "randomized_response_estimate",
-    "randomized_response_truth_probability",
-]
+__all__ = []
+__all__ += exponential_choice.__all__
+__all__ += gaussian_noise.__all__
+__all__ += laplace_noise.__all__
+__all__ += randomized_bits.__all__
