@@ -157,14 +157,13 @@ def gaussian_sigma(*, epsilon: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=256)  # a mechanism asks for the same noise in every run
 def _least_sigma(epsilon: float, delta: float) -> float:
-    low = high = math.sqrt(0.5) / math.sqrt(epsilon) if epsilon > 0.01 else 1.0  # where a = 0
-    growth = 2.0
-    while excess(high, epsilon, delta) > 0.0:
-        low, high, growth = high, high * growth, growth * growth
-    growth = 2.0
-    while excess(low, epsilon, delta) <= 0.0:
-        low, high, growth = low / growth, low, growth * growth
-    return numerics.crossing(lambda s: excess(s, epsilon, delta), low=low, high=high)
+    # certainly enough, since delta(epsilon) <= delta(0) <= 1/(sqrt(2 pi) sigma); and by the tail bound above, for sigma
+    enough = 1.0 / (math.sqrt(2.0 * math.pi) * delta)
+    if epsilon > 0.0:
+        tail = math.sqrt(-2.0 * math.log(delta))
+        enough = min(enough, (tail + math.hypot(tail, math.sqrt(2.0) * math.sqrt(epsilon))) / 2.0 / epsilon)
+    enough *= 1.0 + 1e-9
+    return numerics.crossing(lambda s: excess(s, epsilon, delta), low=0.0, high=enough, guess=enough)
 
 
 def gaussian_sigma_classic(*, epsilon: float, delta: float) -> float:
