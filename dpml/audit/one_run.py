@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaincc
 
-from dpml import arguments
+from dpml import arguments, numerics
 
 __all__ = ["OneRunEvidence", "one_run_lower_bound", "one_run_probability", "right_guesses"]
 
@@ -94,15 +94,13 @@ def one_run_lower_bound(
     correct, guesses, canaries = _counts(correct, guesses, canaries)
     delta = arguments.probability("delta", delta)
     confidence = arguments.real("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-    low, high = 0.0, _LARGEST_EPSILON
-    refuted = _probability(correct, guesses, canaries, low, delta) <= 1.0 - confidence
-    while refuted and high - low > 1e-9 * high:  # every epsilon that is refuted is a bound; look for a large one
-        middle = 0.5 * (low + high)
-        if _probability(correct, guesses, canaries, middle, delta) <= 1.0 - confidence:
-            low = middle
-        else:
-            high = middle
-    return OneRunEvidence(low, delta, confidence, correct, guesses, canaries)
+    alarm = min(1.0 - confidence, 1.0 - 2.0**-53)  # below 1 for the smallest confidence, too
+
+    def refuted(epsilon: float) -> float:  # above 0: such an epsilon is a bound; the largest is wanted
+        return alarm - _probability(correct, guesses, canaries, epsilon, delta)
+
+    bound = numerics.bracket(refuted, low=0.0, high=_LARGEST_EPSILON, width=1e-9)[0]
+    return OneRunEvidence(bound, delta, confidence, correct, guesses, canaries)
 
 
 def right_guesses(scores: object, *, included: object, guesses: int) -> int:
