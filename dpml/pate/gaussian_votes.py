@@ -71,7 +71,7 @@ def gnmax_rdp_data_dependent(counts: ArrayLike, *, order: ArrayLike, sigma: floa
     orders = arguments.array("order", order, low=1.0, low_open=True)
     sigma = arguments.real("sigma", sigma, 0.0, low_open=True)
     log_q = _log_upset(_behind(votes), sigma)
-    values = _gnmax_bounds(log_q.reshape(-1, 1), orders.reshape(1, -1), sigma)
+    values = _smaller_bound(log_q.reshape(-1, 1), orders.reshape(1, -1), _rate(sigma))
     return arguments.finite("sigma", sigma, values).reshape(log_q.shape + orders.shape)[()]
 
 
@@ -101,16 +101,14 @@ def confident_rdp_data_dependent(
     margin = np.clip((votes.max(axis=-1) - threshold) / test, -1e100, 1e100)
     log_answer, log_silence = log_ndtr(margin), log_ndtr(-margin)
     log_q = _log_upset(_behind(votes), sigma)
-    asked, answered = _over(orders, test).ravel() / 2.0, _over(orders, sigma).ravel()
-    both = 1.0 / (0.5 / _squared(test) + 1.0 / _squared(sigma))
+    asked, answered = _rate(test) / 2.0, _rate(sigma)
 
-    def smaller(log_q: Array, base: Array, variance: float) -> Array:
-        return _smaller_bound(log_q.reshape(-1, 1), orders.reshape(1, -1), base, variance)
+    def smaller(log_q: Array, slope: float) -> Array:
+        return _smaller_bound(log_q.reshape(-1, 1), orders.reshape(1, -1), slope)
 
-    one_by_one = smaller(np.minimum(log_answer, log_silence), asked, 2.0 * _squared(test))
-    one_by_one = one_by_one + smaller(log_q, answered, _squared(sigma))
+    one_by_one = smaller(np.minimum(log_answer, log_silence), asked) + smaller(log_q, answered)
     log_unlikely = np.minimum(log_answer, np.logaddexp(log_silence, log_answer + log_q))
-    values = np.minimum(one_by_one, smaller(log_unlikely, asked + answered, both))
+    values = np.minimum(one_by_one, smaller(log_unlikely, asked + answered))
     return arguments.finite("sigma", sigma, values).reshape(votes.shape[:-1] + orders.shape)[()]
 
 
@@ -127,17 +125,13 @@ def _log_upset(behind: Array, sigma: float) -> Array:
     return np.asarray(np.minimum(log_q, -math.log1p(1.0 / behind.shape[-1])), dtype=np.float64)
 
 
-def _gnmax_bounds(log_q: Array, order: Array, sigma: float) -> Array:
-    """The smaller of the two bounds, from the logarithms of q; both arguments broadcast."""
-    return _smaller_bound(log_q, order, _over(order, sigma), _squared(sigma))
-
-
 @np.errstate(over="ignore", under="ignore")
-def _smaller_bound(log_q: Array, order: Array, base: Array, variance: float) -> Array:
-    """Theorem 2 with divergence order/variance for all votes, and `base`, Theorem 1, where it is smaller or alone."""
+def _smaller_bound(log_q: Array, order: Array, slope: float) -> Array:
+    """Theorem 1 with the divergence `slope` times order, 1/v in Theorem 2, which is taken where it is smaller."""
     log_q = np.maximum(np.minimum(log_q, 0.0), _LEAST_LOG_Q)
-    mu = np.sqrt(-log_q * variance)  # the order mu_2; mu_1 is one more
-    loss = mu / variance
+    per_order = min(slope, 1e300)
+    mu = np.sqrt(-log_q / per_order)  # the order mu_2; mu_1 is one more
+    loss = mu * per_order
     usable = (mu > 1.0) & (-log_q > loss)
     m = np.where(usable, mu, 2.0)
     growing = log_q <= (m - 1.0) * loss - m * (np.log1p(1.0 / m) - np.log1p(-1.0 / m))
@@ -146,16 +140,13 @@ def _smaller_bound(log_q: Array, order: Array, base: Array, variance: float) -> 
     m = np.where(usable, mu, 2.0)
     log_rest = numerics.log1mexp(lq)
     log_a = log_rest - numerics.log1mexp((lq + e2) * (1.0 - 1.0 / m))
-    log_b = e2 + np.where(usable, 1.0 / variance, 0.0) - lq / m
+    log_b = e2 + np.where(usable, per_order, 0.0) - lq / m
     lam = order - 1.0
     theorem_2 = _log_of_sum(log_rest + lam * log_a, lq + lam * log_b) / lam
+    base = slope * order
     return np.where(usable & (order <= mu + 1.0), np.minimum(base, theorem_2), base)
 
 
-def _squared(sigma: float) -> float:
-    return min(max(sigma * sigma, 1e-300), 1e300)
-
-
-def _over(order: Array, sigma: float) -> Array:
-    with np.errstate(over="ignore", under="ignore"):
-        return order / sigma / sigma
+def _rate(sigma: float) -> float:
+    """The divergence of GNMax over the order, by Theorem 1; not below 1e-300, which is on the safe side."""
+    return max(1.0 / sigma / sigma, 1e-300)

@@ -47,7 +47,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.pate._counts import histograms
-from dpml.pate.gaussian_votes import _behind, _gnmax_bounds, _log_upset
+from dpml.pate.gaussian_votes import _behind, _log_upset, _rate, _smaller_bound
 
 Array = NDArray[np.float64]
 
@@ -147,5 +147,5 @@ def _cost_and_smooth_bound(votes: Array, order: float, sigma: float, beta: float
 @cache
 def _steps(order: float, sigma: float) -> Array:
     """h on the grid: for each log q the largest bound up to there."""
-    bounds = _gnmax_bounds(_GRID[:, None], np.array([[order]]), sigma)
+    bounds = _smaller_bound(_GRID[:, None], np.array([[order]]), _rate(sigma))
     return np.maximum.accumulate(bounds[:, 0])
