@@ -67,13 +67,15 @@ def items(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def page() -> str:
-    """One section for each sheet, one fold for each item."""
+    """One section for each sheet, one fold for each item; a mistake stands at the first item that knows it."""
     parts = []
     for number, sheet in chapters.notebooks("notebooks/exercises").items():
         known = diagnoses(sheet.page.partition("_")[2])
         parts.append(f"## {{doc}}`{number} </{sheet.page}>` {sheet.title.partition(': ')[2]}")
+        before = set[str]()
         for title, names in items(chapters.ROOT / f"{sheet.page}.ipynb"):
-            said = list(dict.fromkeys(one for name in names for one in known[name]))
+            said = [one for one in dict.fromkeys(one for name in names for one in known[name]) if one not in before]
+            before.update(said)
             if said:
                 lines = ["- " + MARKED.sub(r"\\\1", one[:1].upper() + one[1:]) for one in said]
                 parts.append("\n".join([f":::{{dropdown}} {title} ({len(said)})", *lines, ":::"]))

@@ -159,6 +159,7 @@ WRONG = {
         (plan(trials=1), "chooses nothing"),
         (plan(trial_noise=0.5), "dearer of the two"),
         (plan(trial_noise="twice"), "'trial_noise' is text"),
+        ({name: value for name, value in PLAN.items() if name != "delta"}, "without its δ"),
         ({"q": 0.05}, "no entry ['expected_batch']"),
         (plan(sigma=1.0), "['sigma'] is not asked for"),
         ([0.05, 500], "must be a dictionary"),
@@ -175,7 +176,7 @@ WRONG = {
         (Several(SIGMA, {"plan": plan(trials=1)}), "plan: a single trial"),
     ],
     items.check_total: [
-        (given(ADDED), "adds up the ε"),
+        (given(ADDED), "adds up all ε"),
         (given(spent(SIGMA, runs=2)), "compose all of them"),
     ],
     items.check_noisy_accuracies: [

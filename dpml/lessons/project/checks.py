@@ -88,20 +88,22 @@ def _entries(answer: Any, keys: Iterable[str], *, name: str) -> Mapping[str, Any
     if not isinstance(answer, Mapping):
         raise NotYet(f"{name} must be a dictionary, but it is {kind(answer)}.")
     missing, extra = [key for key in keys if key not in answer], [key for key in answer if key not in set(keys)]
-    _first(
-        name,
-        Mistake(missing == ["delta"], "δ is left out. An ε without its δ says nothing."),
-        Mistake(missing, f"there is no entry {missing[:1]}."),
-        Mistake(extra, f"the entry {str(extra[:1])[:40]} is not asked for."),
-    )
+    _first(name, Mistake(missing == ["delta"], "δ is left out. An ε without its δ says nothing."))
+    if missing or extra:
+        told = f"there is no entry {missing[:1]}" if missing else f"the entry {str(extra[:1])[:40]} is not asked for"
+        raise NotYet(f"{name}: {told}.")
     return answer
 
 
 def _numbers(answer: Mapping[str, Any], keys: Iterable[str], *, name: str) -> dict[str, float]:
     """The finite numbers at these keys."""
-    found = {key: as_finite(answer[key]) for key in keys}
-    _first(name, *(Mistake(isinstance(v, str), f"the value at {key!r} {v}.") for key, v in found.items()))
-    return {key: float(value) for key, value in found.items()}
+    found = {}
+    for key in keys:
+        value = as_finite(answer[key])
+        if isinstance(value, str):
+            raise NotYet(f"{name}: the value at {key!r} {value}.")
+        found[key] = value
+    return found
 
 
 def _plan(answer: Any) -> dict[str, float]:
