@@ -206,17 +206,16 @@ def compose(parts: Sequence[tuple[Loss, int]], *, delta: float) -> Bounds:
     counted = sorted(((loss, count) for loss, count in checked.items() if count > 0), key=repr)
     lower, upper = 0.0, 0.0
     if counted and delta == 0.0:
-        lower = upper = max(sum(count * _largest(loss, direction) for loss, count in counted) for direction in (0, -1))
+        lower = upper = max(_largest([(loss.pairs[side], count) for loss, count in counted]) for side in (0, -1))
         lower = 0.0 if math.isinf(upper) else lower * (1.0 - 1e-12)
     elif counted and delta < 1.0:
-        for direction in sorted({0, len(max(counted, key=lambda part: len(part[0].pairs))[0].pairs) - 1}):
-            directed = [(loss.pairs[min(direction, len(loss.pairs) - 1)], count) for loss, count in counted]
+        for side in (0, -1) if any(len(loss.pairs) > 1 for loss, _ in counted) else (0,):
+            directed = [(loss.pairs[side], count) for loss, count in counted]
             try:
                 ends = _at_the_top(directed, delta) or bracket.epsilon_interval(directed, delta, INTERVAL)
             except OverflowError as error:
                 raise ValueError(f"parts must lose less, or delta be larger, got delta = {delta!r}: {error}") from None
-            top = sum(count * _largest(loss, min(direction, len(loss.pairs) - 1)) for loss, count in counted)
-            upper = max(upper, min(ends[1], top * (1.0 + 1e-12)))
+            upper = max(upper, min(ends[1], _largest(directed) * (1.0 + 1e-12)))
             lower = max(lower, min(ends[0], upper))
     return Bounds(lower, upper=upper, delta=delta, adjacency=adjacency, sampling=sampling)
 
@@ -229,28 +228,25 @@ def _unsampled(loss: Loss, excluded: str) -> Pair:
     return loss.pairs[0]
 
 
-def _largest(loss: Loss, direction: int) -> float:
-    pair = loss.pairs[direction]
-    return math.inf if pair.beyond > 0.0 else pair.high
+def _largest(parts: bracket.Parts) -> float:
+    """The largest sum of the losses."""
+    return sum(count * (math.inf if pair.beyond > 0.0 else pair.high) for pair, count in parts)
 
 
-def _at_the_top(parts: list[tuple[Pair, int]], delta: float) -> tuple[float, float] | None:
+def _at_the_top(parts: bracket.Parts, delta: float) -> tuple[float, float] | None:
     """Return the two ends where delta is so small that epsilon is the largest sum of losses, or nearly so.
 
     With P the chance that every loss is within a small distance of its largest value, so that the sum is at least t,
     delta(epsilon) >= P (1 - e^{epsilon - t}). A search for epsilon would have to resolve the law far below delta.
     """
-    total = sum(count for _, count in parts)
-    near = 2e-5 / total
-    if any(pair.beyond > 0.0 or math.isinf(pair.high) for pair, _ in parts):
+    near, top, log_chance = 2e-5 / sum(count for _, count in parts), _largest(parts), 0.0
+    if math.isinf(top):
         return None
-    log_chance, top = 0.0, 0.0
     for pair, count in parts:
         above = float(pair.cells(np.array([pair.high - near]))[0][-1])
         if above <= 0.0:
             return None
         log_chance += count * (math.log(above) - 1e-9)
-        top += count * pair.high
     log_ratio = math.log(delta) - log_chance
     if log_ratio >= math.log(5e-5):
         return None
