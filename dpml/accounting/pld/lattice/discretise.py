@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpml import numerics
 from dpml.accounting.pld.pairs import RELATIVE, Array, Pair
 
 SHIFT = 4.0 * RELATIVE
@@ -59,17 +60,14 @@ def offset(pair: Pair, h: float) -> float:
         end, sign = pair.high, -1.0
     else:
         return 0.0
-    near, far = 0.0, h  # distances of the node from the end: at 0 the merged loss lies inside of it
-    for _ in range(9):
-        distance = np.linspace(near, far, 33)
-        y = np.sort(end + sign * (distance + h / 2.0))
-        p, q = pair.cells(y)
-        p, q = (np.cumsum(x[:-1]) if sign > 0.0 else np.cumsum(x[:0:-1]) for x in (p, q))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            inside = sign * (np.log(p / q) - end) >= distance
-        first = int(np.argmin(inside)) if not inside.all() else 32
-        near, far = float(distance[max(first - 1, 0)]), float(distance[first])
-    return math.fmod(end + sign * far, h)
+
+    def within(distance: float) -> float:  # by how much the merged loss lies inside of a node so far from the end
+        p, q = (
+            float(mass[0 if sign > 0.0 else -1]) for mass in pair.cells(np.array([end + sign * (distance + h / 2.0)]))
+        )
+        return sign * (math.log(p / q) - end) - distance if distance < h and p > 0.0 < q else -h
+
+    return math.fmod(end + sign * numerics.crossing(within, low=0.0, high=h, width=1e-12 * h), h)
 
 
 def index_range(pair: Pair, h: float, place: float, low: float, high: float) -> tuple[int, int]:
