@@ -232,24 +232,20 @@ def _spans(order: float, q: float, sigma: float) -> Spans:
             lambda d: exponent(right - d) - level, low=0.0, high=right - left, width=1e-4 * (right - left)
         )
 
-    first, second, end = 0.0, order / sigma, order / sigma + TAIL
-    for _ in range(200):  # an increasing map: from below to its least fixed point, from above to its largest
-        last = (first, second)
-        first = order * _share(first, q, sigma) / sigma
-        second = order * _share(second, q, sigma) / sigma
-        if abs(first - last[0]) + abs(second - last[1]) < 1e-6:
+    second, end = order / sigma, order / sigma + TAIL
+    for _ in range(200):  # an increasing map: from above to its largest fixed point
+        last, second = second, order * _share(second, q, sigma) / sigma
+        if last - second < 1e-6:
             break
     height = exponent(second)
-    if height > LARGE and (height > exponent(first) + LARGE or second - first < 1.0):
-        left = edge(first if second - first >= 1.0 else -TAIL, second, height - 50.0)
-        return [(left, min(end, 2.0 * second - left + TAIL))]
-    floor = min(0.0, 2.0 * math.log(q * order / sigma)) - 50.0  # E_2 - 1 is about (q order / sigma)^2, or more
+    # E_2 - 1 is about (q order / sigma)^2, or more
+    floor = max(min(0.0, 2.0 * math.log(q * order / sigma)), height) - 50.0
     reach = max(16.0, 2.0 / sigma + TAIL)
     while reach < end and exponent(reach) > floor:
         reach *= 2.0
     if reach >= end or second <= reach or height < floor:
         return [(-TAIL, min(reach, end))]
-    left = edge(reach, second, min(floor, height - 50.0))
+    left = edge(reach, second, floor)
     return [(-TAIL, reach), (left, min(end, 2.0 * second - left + TAIL))]
 
 
