@@ -167,19 +167,16 @@ def basic_heterogeneous(guarantees: Iterable[Guarantee]) -> Guarantee:
             'guarantees must be those of single steps, got "group", where the sizes of the groups may differ: compose '
             "first, and call group_privacy with the sum"
         )
-    samplings = {part.sampling for part in parts}
-    approximate = any(part.kind == "approximation" for part in parts)
+    samplings, epsilons = {part.sampling for part in parts}, [part.epsilon for part in parts]
     try:
-        total = math.fsum(part.epsilon for part in parts)
+        total = math.inf if math.inf in epsilons else math.fsum(epsilons)
     except OverflowError:
-        total = math.inf
-    if math.isinf(total) and all(math.isfinite(part.epsilon) for part in parts):
-        largest = max(part.epsilon for part in parts)
-        raise ValueError(f"guarantees must have epsilons that add up to a float, got {len(parts)}, up to {largest!r}")
+        found = f"{len(parts)}, up to {max(epsilons)!r}"
+        raise ValueError(f"guarantees must have epsilons that add up to a float, got {found}") from None
     return Guarantee(
         total,
         delta=min(1.0, math.fsum(part.delta for part in parts)),
-        kind="approximation" if approximate else "upper bound",
+        kind="approximation" if any(part.kind == "approximation" for part in parts) else "upper bound",
         adjacency=adjacencies[0],
         sampling=samplings.pop() if len(samplings) == 1 else "mixed",
     )
