@@ -32,8 +32,13 @@ one of its two directions, and
     E_2 = \mathbb E_{z \sim \mu}\bigl[(\mu/\mu_0)^\lambda\bigr] .
 
 Mironov, Talwar and Zhang (2019) prove $E_2 \ge E_1$. For whole $\lambda$ the binomial theorem makes $E_2$ a sum,
-`binomial_sum`. How the integrals are computed without cancellation, at any real
-lambda, and why their error is far below 1e-10 is told in `dpml.accounting.subsampled_gaussian`.
+
+.. math::
+
+    E_2 = \sum_{k=0}^{\lambda+1} \binom{\lambda+1}{k} (1-q)^{\lambda+1-k} q^k\, e^{(k^2-k)/(2\sigma^2)} .
+
+How the integrals are computed without cancellation, at any real lambda, and why their error is far below 1e-10 is told
+in `dpml.accounting.subsampled_gaussian`.
 
 Nothing here holds for samples of fixed size or for replaced records.
 """
@@ -48,7 +53,7 @@ from dpml import arguments
 from dpml.accounting.guarantee import Guarantee
 from dpml.accounting.subsampled_gaussian import log_e1, log_moments, without_accounting
 
-__all__ = ["binomial_sum", "epsilon", "log_moment", "log_moment_e1"]
+__all__ = ["epsilon", "log_moment", "log_moment_e1"]
 
 
 def log_moment(lam: float, *, q: float, sigma: float) -> float:
@@ -85,33 +90,6 @@ def log_moment(lam: float, *, q: float, sigma: float) -> float:
     """
     lam, q, sigma = _checked(lam, q, sigma, 1e18)
     return arguments.finite("sigma", sigma, float(log_moments(np.array([lam]), q, sigma)[0]))
-
-
-def binomial_sum(lam: int, *, q: float, sigma: float) -> float:
-    r"""Return log E_2 at a whole lam, by the sum that the binomial theorem gives: short enough to read.
-
-    .. math::
-
-        E_2 = \sum_{k=0}^{\lambda+1} \binom{\lambda+1}{k} (1-q)^{\lambda+1-k} q^k\, e^{(k^2-k)/(2\sigma^2)} .
-
-    Neighbours as in `log_moment`, which is the same number with all its digits: here E_2 is rounded to 1e-15 or so
-    before its logarithm is taken, and at tiny q that is all there is of it.
-
-    Raises:
-        ValueError: if lam is not an integer in [1, 1000], q not in [0, 1], sigma not in (0, inf), or so small that the
-            last term exceeds the range of floats.
-
-    Source: the lecture, slide "Moments Accountant", E_2; Abadi et al., "Deep learning with differential privacy", CCS
-    2016, section 3.2; Mironov, Talwar and Zhang (2019), section 3.3.
-    """
-    order = arguments.integer("lam", lam, 1, 1000) + 1
-    q = arguments.probability("q", q)
-    sigma = arguments.real("sigma", sigma, math.sqrt(order * (order - 1) / 1400.0))
-    total = 0.0
-    for k in range(order + 1):  # k of the draws hit the record
-        weight = math.comb(order, k) * (1.0 - q) ** (order - k) * q**k
-        total += weight * math.exp((k * k - k) / sigma / sigma / 2.0)
-    return math.log(total)
 
 
 def log_moment_e1(lam: float, *, q: float, sigma: float) -> float:

@@ -121,14 +121,6 @@ def test_random_real_orders(seed):
     assert moments.log_moment_e1(lam, q=q, sigma=sigma) == pytest.approx(added, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("lam", "q", "sigma"), [(1, 0.3, 0.8), (32, 0.01, 4.0), (7, 0.0, 1.0), (3, 1.0, 2.0), (999, 0.2, 27.0)]
-)
-def test_the_sum_that_a_student_reads(lam, q, sigma):
-    found = moments.binomial_sum(lam, q=q, sigma=sigma)
-    assert found == pytest.approx(moments.log_moment(lam, q=q, sigma=sigma), rel=1e-11, abs=1e-14)
-
-
 # ---- how the error is controlled ----
 
 

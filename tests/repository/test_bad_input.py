@@ -50,7 +50,6 @@ GOOD_HERE = {
     ("theorem_4_4", "sigma"): 20.0,
     ("theorem_4_4", "q"): 0.01,
     ("ptr.privacy.noise_multiplier", "epsilon"): 30.0,
-    ("binomial_sum", "lam"): 3,
     ("discrete_laplace", "value"): 3,
     ("discrete_gaussian", "value"): 3,
 }
