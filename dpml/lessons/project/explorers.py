@@ -29,10 +29,10 @@ def budget_split() -> Explorer:
         return Frame(
             title=f"{share:.0%} of ε for {count}: the final run needs σ = {here:.2f}, {here / alone:.2f} times that "
             f"without trials, and each trial {trial:.1f}.",
-            readout=f"Total ε = {EPSILON:g} at δ = 10⁻⁵. Final run: {STEPS} steps, ε = {(1 - share) * EPSILON:.2f}. "
-            f"Trials: {count} of {TRIAL_STEPS} steps, ε = {share * EPSILON:.2f} together.",
+            readout=f"ε = {share * EPSILON:.2f} for {count} of {TRIAL_STEPS} steps, {(1 - share) * EPSILON:.2f} for "
+            f"{STEPS} steps of the final run; δ = 10⁻⁵ in all.",
             marks=[
-                Rule("guarantee", y=alone, label=Text("without trials", 0.99, 0.78 * alone, anchor="end")),
+                Rule("guarantee", y=alone, label=Text("without trials", 0.99, 0.74 * alone, anchor="end")),
                 Line(shares, final, "D", Key("final run", 0.34, 130.0)),
                 Line(shares, each, "D'", Key("each trial", 0.34, 90.0)),
                 Points([share, share], [here, trial], "measured"),
