@@ -256,6 +256,10 @@ def check_shared_count(answer: Any) -> None:
             ),
             Mistake(law_of(lambda k, here, most: here), "each process adds all of the noise. A share is enough."),
             Mistake(
+                law_of(lambda k, here, most: 1.0),
+                "its noise is the same whoever arrives: one process drew it all, or knew who would be lost.",
+            ),
+            Mistake(
                 of_laplace, "sums of Laplace shares are no Laplace noise, whatever their size. Use gamma variables."
             ),
             Mistake(
