@@ -10,7 +10,7 @@ import random
 import signal
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -150,29 +150,6 @@ def checkpoint_path(checkpoint: Any) -> Path | None:
     if path is None or (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         arguments.refuse("checkpoint", "None or the path of a file in an existing folder", checkpoint)
     return path
-
-
-def settings(
-    mechanism: Any,
-    sampling: Any,
-    delta: float,
-    optimizer: torch.optim.Optimizer,
-    parameters: Mapping[str, torch.Tensor],
-    device: Any,
-    *data: Any,
-) -> dict[str, Any]:
-    """What a run that continues another must have in common with it."""
-    rates = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-    return {
-        "mechanism": mechanism.name,
-        **dict(mechanism.settings),
-        "delta": delta,
-        "sampling": repr(sampling),
-        "optimizer": f"{type(optimizer).__name__} {rates}",
-        "parameters": str({name: tuple(parameter.shape) for name, parameter in parameters.items()}),
-        "device": device.type,
-        "data": fingerprint(*data),
-    }
 
 
 def name_of(function: Any) -> str:

@@ -220,10 +220,8 @@ class Training:
 
     def _begin(self) -> None:
         """Make the source, or go on where the checkpoint ends; see that all processes are about to do the same."""
-        self.common: dict[str, Any] = {}
-        if self.path is not None or self.share.group is not None:
-            given = self.mechanism, self.sampling, self.delta, self.optimizer, self.parameters, self.device
-            self.common = {**_run_state.settings(*given, self.x, self.y), **self.settings}
+        alone = self.path is None and self.share.group is None
+        self.common = {} if alone else self._in_common()
         loaded = None if self.path is None else _run_state.load(self.path, self.common)
         if loaded and loaded["done"] > self.steps:
             raise ValueError(f"steps must be at least the {loaded['done']} of the checkpoint, got {self.steps}")
@@ -235,6 +233,23 @@ class Training:
                 raise ValueError(f"checkpoint must hold this model and optimizer, got {self.path}: {error}") from error
         if self.share.group is not None:
             self._agree()
+
+    def _in_common(self) -> dict[str, Any]:
+        """What a run that continues this one, or shares it, must have in common with it."""
+        rates = [
+            {key: value for key, value in group.items() if key != "params"} for group in self.optimizer.param_groups
+        ]
+        return {
+            "mechanism": self.mechanism.name,
+            **dict(self.mechanism.settings),
+            "delta": self.delta,
+            "sampling": repr(self.sampling),
+            "optimizer": f"{type(self.optimizer).__name__} {rates}",
+            "parameters": str({name: tuple(parameter.shape) for name, parameter in self.parameters.items()}),
+            "device": self.device.type,
+            "data": _run_state.fingerprint(self.x, self.y),
+            **self.settings,
+        }
 
     # ---- the steps ----
 
