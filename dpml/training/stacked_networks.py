@@ -139,17 +139,15 @@ def unstack(stacked: Stack) -> list[nn.Sequential]:
 
     Source: definition.
     """
-    require_stack(stacked)
-    return [_network(stacked, k) for k in range(len(stacked.parameters))]
+    return [_network(row, stacked.sizes) for row in require_stack(stacked).parameters.detach()]
 
 
-def _network(stacked: Stack, k: int) -> nn.Sequential:
-    with torch.device("meta"):
-        linear = [nn.Linear(inputs, outputs) for inputs, outputs in itertools.pairwise(stacked.sizes)]
-        between = [layer for pair in zip(linear, [nn.ReLU() for _ in linear], strict=True) for layer in pair][:-1]
-        model = nn.Sequential(nn.Flatten(), *between).to(stacked.parameters.dtype)
-    model.to_empty(device=stacked.parameters.device)
-    nn.utils.vector_to_parameters(stacked.parameters[k].detach().clone(), model.parameters())
+def _network(numbers: torch.Tensor, sizes: tuple[int, ...]) -> nn.Sequential:
+    layers: list[nn.Module] = [nn.Flatten()]
+    for inputs, outputs in itertools.pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs, device="meta", dtype=numbers.dtype), nn.ReLU()]
+    model = nn.Sequential(*layers[:-1]).to_empty(device=numbers.device)
+    nn.utils.vector_to_parameters(numbers.clone(), model.parameters())
     return model
 
 
