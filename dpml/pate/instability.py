@@ -85,8 +85,7 @@ def distance_to_instability(counts: ArrayLike) -> NDArray[np.int64]:
     winner = votes.argmax(axis=-1)[..., None]
     gap = np.take_along_axis(votes, winner, axis=-1) - votes
     label = np.arange(votes.shape[-1])
-    distance = np.where(label > winner, gap // 2, (gap + 1) // 2 - 1)
-    distance = np.where(label == winner, np.iinfo(np.int64).max, distance)
+    distance = np.where(label == winner, np.iinfo(np.int64).max, (gap - (label < winner)) // 2)  # ceil(g/2) - 1
     nearest: NDArray[np.int64] = distance.min(axis=-1)
     return nearest
 

@@ -348,8 +348,7 @@ class Training:
         """
         new = sorted({count for count in counts if count not in self.guarantees})
         if new:
-            some = [new[-1 - (i * len(new)) // MOST_ACCOUNTED] for i in range(min(len(new), MOST_ACCOUNTED))][::-1]
-            some = new if len(new) <= MOST_ACCOUNTED else some
+            some = sorted({new[-1 - (i * len(new)) // MOST_ACCOUNTED] for i in range(MOST_ACCOUNTED)})
             found = self.account(some)
             self.guarantees |= {count: found[bisect.bisect_left(some, count)] for count in new}
         return [self.guarantees[count] for count in counts]
