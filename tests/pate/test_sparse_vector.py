@@ -65,6 +65,17 @@ def test_loss_of_above_threshold(row):
     assert math.isclose(found, row["exact_loss_of_event_kth_first_above"], abs_tol=1e-10)
 
 
+def test_many_answers_beside_a_precise_threshold():
+    """The peak lies 10,000 scales of the threshold's noise from the only kink: a smooth integral."""
+    scales = {"threshold": 0.0, "threshold_scale": 1e-3, "query_scale": 4.0}
+    got = outcome_log_probability(np.zeros(100_000), above=np.zeros(100_000), **scales)
+    t = np.linspace(0.0, 100.0, 1_000_001)
+    with np.errstate(under="ignore"):
+        logs = 100_000 * np.log1p(-0.5 * np.exp(-t / 4)) - t / 1e-3 - math.log(2e-3)
+        by_hand = logs.max() + math.log(np.trapezoid(np.exp(logs - logs.max()), t))
+    assert math.isclose(got, by_hand, rel_tol=1e-13)
+
+
 def test_log_probability_far_below_the_smallest_float():
     """All of 10,000 answers 50 above the threshold come out below: closed form by hand where one term rules."""
     got = outcome_log_probability(np.full(10_000, 50.0), above=np.zeros(10_000), **SCALES)

@@ -121,7 +121,8 @@ def _log_integral(
     query_scale: float,
 ) -> float:
     """log of the integral of a log-concave function with these kinks, by panels where it is not negligible."""
-    reach = 800.0 * threshold_scale + float(kinks[-1] - kinks[0]) + 1.0
+    # so many queries as fit into memory move the peak by less than 64 of their scales
+    reach = 800.0 * threshold_scale + 64.0 * query_scale + float(kinks[-1] - kinks[0])
     far = float(kinks[0]) - reach, float(kinks[-1]) + reach
     at_kinks = log_integrand(kinks)
     low, high, top, peak = *far, float(at_kinks.max()), float(kinks[at_kinks.argmax()])
