@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,9 +36,17 @@ Status = Literal["written", "kept", "newer"]
 
 Form = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-_WORDS = r"(BEGIN|END)\s+(SOLUTION|HIDDEN\s+TESTS)"
-_MARKER = re.compile(rf"\s*#+\s*{_WORDS}\s*$", re.IGNORECASE)
-_TEXT_MARKER = re.compile(rf"\s*(?:#+\s*{_WORDS}|<!--+\s*{_WORDS}\s*--+>)\s*$", re.IGNORECASE)
+
+def _region(opens: str, closes: str) -> re.Pattern[str]:
+    """The lines from a BEGIN in such a comment to the first END of the same words."""
+    gap, what = r"[^\S\n]", r"(?P<what>SOLUTION|HIDDEN[^\S\n]+TESTS)"
+    begin, end = (
+        rf"{opens}{gap}*{edge}{gap}*{closes}{gap}*\n" for edge in (rf"BEGIN{gap}+{what}", rf"END{gap}+(?P=what)")
+    )
+    return re.compile(rf"(?im)^(?P<indent>{gap}*){begin}(?P<inside>(?:.*\n)*?){gap}*{end}")
+
+
+_CODE_REGION, _TEXT_REGION = _region("#+", ""), _region("(?:#+|<!--+)", "(?:--+>)?")
 # Whatever looks like a marker and is none: guessing here would leak a solution.
 _SUSPECT = re.compile(
     r"\b(?:BEGIN|END)[\W_]*(?:SOLUTION|HIDDEN[\W_]*TEST)|(?i:(?:#|<!--)\W*(?:begin|end)\W+(?:solution|hidden))"
@@ -53,18 +61,6 @@ _BOOK_TAGS = ("hide-input", "hide-cell", "hide-output", "remove-input", "remove-
 
 _BOOK_LINK = re.compile(r"\[([^\]]+)\]\(\.\./book/[^)]+\)")
 
-_README = """# Your copies
-
-The notebooks in this folder are yours: change them as you like. The chapters lie here, their exercises
-in `exercises/`. Write each answer where the notebook says so, run the cell, then run the check below it.
-
-`python3 course.py lab` adds what is missing and opens JupyterLab; `python3 course.py copies` only adds, in a form that
-other editors show well. Neither ever overwrites a file. `python3 course.py progress` reads your saved notebooks and
-says what is solved.
-
-To start a notebook afresh, rename or delete your copy and run the command again. So too for a copy that the command
-calls `newer`: its lesson has changed since, and once yours has another name, the new version is written beside it.
-"""
 _RECORD = ".given.json"  # in the students' folder: of each file's name, the digest of the text that was written
 
 
@@ -85,73 +81,59 @@ def make_student_version(notebook: Mapping[str, Any], *, name: str) -> dict[str,
     student = {key: notebook[key] for key in ("nbformat", "nbformat_minor") if key in notebook}
     metadata = notebook.get("metadata", {})
     student["metadata"] = {k: copy.deepcopy(metadata[k]) for k in _KEPT_NOTEBOOK_METADATA if k in metadata}
-    student["cells"] = [_student_cell(cell, where=where) for where, cell in _cells(notebook, name=name)]
+    cells = enumerate(notebook["cells"], start=1)
+    student["cells"] = [_student_cell(cell, where=f"{name}, cell {number}") for number, cell in cells]
     return student
 
 
-def _cells(notebook: Mapping[str, Any], *, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each cell, with the words that name it in a message."""
-    for number, cell in enumerate(notebook["cells"], start=1):
-        yield f"{name}, cell {number}" + (f" (id {cell['id']})" if "id" in cell else ""), cell
+def _source(cell: Mapping[str, Any]) -> str:
+    return "".join(cell.get("source", "")).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _source(cell: Mapping[str, Any]) -> list[str]:
-    source = cell.get("source", "")
-    text = source if isinstance(source, str) else "".join(source)
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+def _without_solution(cell: Mapping[str, Any], *, where: str) -> tuple[str, bool]:
+    """The text of the student's cell, and whether there was a solution."""
+    code, solved = cell.get("cell_type") == "code", False
+
+    def stub(region: re.Match[str]) -> str:
+        nonlocal solved
+        _refuse_markers(region["inside"], where=where)
+        if region["what"].upper() != "SOLUTION":
+            return ""
+        solved = True
+        return (_stub(region) if code else TEXT_STUB) + "\n"
+
+    kept = (_CODE_REGION if code else _TEXT_REGION).sub(stub, _source(cell) + "\n").removesuffix("\n")
+    _refuse_markers(kept, where=where)
+    if not solved and cell.get("metadata", {}).get("nbgrader", {}).get("solution") is True:
+        return CODE_STUB if code else TEXT_STUB, True
+    return kept, solved
 
 
-def _without_solution(cell: Mapping[str, Any], *, where: str) -> tuple[list[str], bool]:
-    """The lines of the student's cell, and whether there was a solution."""
-    code = cell.get("cell_type") == "code"
-    kept: list[str] = []
-    region: list[str] = []
-    opened, marker_line, solution = "", "", False
-    for number, line in enumerate(_source(cell), start=1):
-        match = (_MARKER if code else _TEXT_MARKER).match(line)
-        if match is None:
-            if _SUSPECT.search(line):
-                raise ValueError(f"{where}: a marker must be alone on its line, got line {number}: {line.strip()!r}")
-            (region if opened else kept).append(line)
-            continue
-        edge, what = (" ".join(word.upper().split()) for word in match.groups() if word)
-        if edge == "BEGIN" and opened:
-            raise ValueError(f"{where}: BEGIN {what} in line {number} inside {opened}")
-        if edge == "END" and opened != what:
-            raise ValueError(f"{where}: END {what} in line {number} without BEGIN {what}")
-        if edge == "BEGIN":
-            opened, marker_line, region = what, line, []
-            continue
-        if what == "SOLUTION":
-            solution = True
-            kept.append(_stub([*region, marker_line]) if code else TEXT_STUB)
-        opened = ""
-    if opened:
-        raise ValueError(f"{where}: BEGIN {opened} without END {opened}")
-    if not solution and cell.get("metadata", {}).get("nbgrader", {}).get("solution") is True:
-        return [CODE_STUB if code else TEXT_STUB], True
-    return kept, solution
+def _refuse_markers(text: str, *, where: str) -> None:
+    for line in text.split("\n"):
+        if _SUSPECT.search(line):
+            problem = "a marker must be alone on its line, and after each BEGIN its END must come"
+            raise ValueError(f"{where}: {problem}, got {line.strip()!r}")
 
 
-def _stub(lines: Sequence[str]) -> str:
-    """What stands for a solution, of which these are the lines, the last one its marker."""
+def _stub(region: re.Match[str]) -> str:
+    """What stands for a solution in code."""
     # The indentation is that of the solution: a comment, as its marker, may stand anywhere, a statement may not.
-    statements = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    first = next(statements, lines[-1])
-    indent = first[: len(first) - len(first.lstrip())]
+    statement = re.search(r"(?m)^([^\S\n]*)[^\s#]", region["inside"])
+    indent = statement[1] if statement else region["indent"]
     # A raising line at module level would stop "Run all"; there `x = ...` stands above and the check tells.
     return indent + CODE_STUB if indent else VALUE_STUB
 
 
 def _student_cell(cell: Mapping[str, Any], *, where: str) -> dict[str, Any]:
-    kept, solution = _without_solution(cell, where=where)
-    text = "\n".join(kept)
-    if cell["cell_type"] == "code" and _parses("\n".join(_source(cell))) and not _parses(text):
+    where += f" (id {cell['id']})" if "id" in cell else ""
+    text, solved = _without_solution(cell, where=where)
+    if cell["cell_type"] == "code" and _parses(_source(cell)) and not _parses(text):
         raise ValueError(f"{where}: without its solution the cell is not valid Python; move the markers")
     metadata = {k: copy.deepcopy(v) for k, v in cell.get("metadata", {}).items() if k in _KEPT_CELL_METADATA}
     if "nbgrader" in metadata:
         metadata["nbgrader"] = {k: v for k, v in metadata["nbgrader"].items() if k in _KEPT_NBGRADER}
-    if solution and "tags" in metadata:
+    if solved and "tags" in metadata:
         metadata["tags"] = [tag for tag in metadata["tags"] if tag not in _BOOK_TAGS]
     if text.startswith("items.check_"):
         metadata |= _LOCKED
@@ -222,7 +204,7 @@ def _versions(source: Path, target: Path, version: Callable[..., dict[str, Any]]
 def _chapter(notebook: Mapping[str, Any], *, name: str) -> dict[str, Any]:
     student = make_student_version(notebook, name=name)
     for cell, given in zip(student["cells"], notebook["cells"], strict=True):
-        if _source(cell)[0].startswith("items.check_"):
+        if _source(cell).startswith("items.check_"):
             cell["metadata"].setdefault("tags", []).append("raises-exception")
         elif _source(cell) == _source(given):
             cell["metadata"] = copy.deepcopy(given.get("metadata", {}))
@@ -252,4 +234,5 @@ def release_course(root: str | Path, target: str | Path, *, form: Form = dict) -
         raise ValueError(f"target must differ from the folder of the sources, got {target}")
     files = _versions(notebooks, folder, _chapter)
     files |= _versions(notebooks / "exercises", folder / "exercises", make_student_version)
-    return _put({folder / "README.md": _README, **files}, folder, form)
+    readme = Path(__file__).with_name("copies.md").read_text(encoding="utf-8")
+    return _put({folder / "README.md": readme, **files}, folder, form)
