@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 __all__ = ["Check", "Lesson", "lessons", "read", "state"]
 
-STATES = {  # the better of two copies counts: the later one in this list
-    "edited": "the check was edited",
-    "left": "not tried yet",
-    "tried": "tried",
-    "read": "argued: compare it with its points",
-    "passed": "passed",
+STATES = {  # sign and words; the better of two copies counts: the later one in this list
+    "edited": ("!", "the check was edited"),
+    "left": ("·", "not tried yet"),
+    "tried": ("…", "tried"),
+    "read": ("✎", "argued: compare it with its points"),
+    "passed": ("✓", "passed"),
 }
+SOLVED = ("passed", "read")
 
 
 class Check(NamedTuple):
@@ -144,25 +145,6 @@ def gathered(folder: Path, known: Sequence[Lesson]) -> tuple[dict[str, dict[str,
 
 # ---- the page ----
 
-PAGE = """<!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>Progress</title>
-<style>
-body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem }}
-.wide {{ overflow-x: auto }} table {{ border-collapse: collapse; margin: .5rem 0 1.5rem }}
-th, td {{ text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #8888; vertical-align: top }}
-th[scope=row] {{ font-weight: normal }} meter {{ width: 8rem }} td.n {{ text-align: right }}
-</style>
-<h1>Progress</h1>
-<p>Read from the outputs that are saved in the notebooks. It is no grade: an output can be typed.</p>
-{body}
-</html>
-"""
-SIGNS = {"passed": "✓", "read": "✎", "tried": "…", "left": "·", "edited": "!"}
-
-
-SOLVED = ("passed", "read")
-
 
 def done(states: Iterable[str]) -> int:
     return sum(now in SOLVED for now in states)
@@ -176,34 +158,39 @@ def then(states: Mapping[str, str]) -> str:
 def own_page(mine: Sequence[tuple[Lesson, Mapping[str, str]]]) -> str:
     parts = []
     for lesson, states in mine:
-        title, solved = html.escape(lesson.title), done(states.values())
-        parts.append(
-            f'<h2>{title}</h2>\n<p><meter min="0" max="{len(states)}" value="{solved}" aria-label="{title}">'
-            f'</meter> {solved} of {len(states)}, {html.escape(then(states))}</p>\n<div class="wide"><table>'
-        )
-        parts += [_row(item, f"<td>{SIGNS[now]} {STATES[now]}</td>") for item, now in states.items()]
-        parts.append("</table></div>")
-    return PAGE.format(body="\n".join(parts))
-
-
-def _row(item: str, cells: str) -> str:
-    return f'<tr><th scope="row">{html.escape(item)}</th>{cells}</tr>'
+        solved, of, title = done(states.values()), len(states), html.escape(lesson.title)
+        meter = f'<meter min="0" max="{of}" value="{solved}" aria-label="{title}"></meter>'
+        above = f"<p>{meter} {solved} of {of}, {html.escape(then(states))}</p>"
+        rows = {item: f"<td>{' '.join(STATES[now])}</td>" for item, now in states.items()}
+        parts.append(_section(lesson, above, "", rows))
+    return _page(parts)
 
 
 def class_page(students: Mapping[str, Mapping[str, Mapping[str, str]]], known: Sequence[Lesson]) -> str:
-    names = sorted(students)
-    parts = ["<p>" + ", ".join(f"{sign} {STATES[name]}" for name, sign in SIGNS.items()) + "</p>"]
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+    parts = ["<p>" + ", ".join(map(" ".join, reversed(STATES.values()))) + "</p>"]
+    titles = ("item", "solved", *sorted(students))
+    head = "<tr>" + "".join(f'<th scope="col">{html.escape(title)}</th>' for title in titles) + "</tr>"
     for lesson in known:
         if any(lesson.name in best for best in students.values()):
-            parts.append(f"<h2>{html.escape(lesson.title)}</h2>\n" + '<div class="wide" tabindex="0"><table>')
-            parts.append(f'<tr><th scope="col">item</th><th scope="col">solved</th>{head}</tr>')
+            rows = {}
             for item in lesson.items:
-                states = [students[name].get(lesson.name, {}).get(item, "left") for name in names]
-                cells = "".join(f'<td aria-label="{STATES[now]}">{SIGNS[now]}</td>' for now in states)
-                parts.append(_row(item, f'<td class="n">{done(states)}</td>{cells}'))
-            parts.append("</table></div>")
-    return PAGE.format(body="\n".join(parts))
+                states = [students[name].get(lesson.name, {}).get(item, "left") for name in sorted(students)]
+                cells = ('<td aria-label="{1}">{0}</td>'.format(*STATES[now]) for now in states)
+                rows[item] = f'<td class="n">{done(states)}</td>{"".join(cells)}'
+            parts.append(_section(lesson, "", head, rows))
+    return _page(parts)
+
+
+def _section(lesson: Lesson, above: str, head: str, rows: Mapping[str, str]) -> str:
+    """A lesson with its table: the head, and under it for each item its cells."""
+    lines = [f"<h2>{html.escape(lesson.title)}</h2>", above, f'<div class="wide" tabindex="0"><table>{head}']
+    lines += [f'<tr><th scope="row">{html.escape(item)}</th>{cells}</tr>' for item, cells in rows.items()]
+    return "\n".join([*lines, "</table></div>"])
+
+
+def _page(parts: Iterable[str]) -> str:
+    page = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
+    return page.replace("BODY", "\n".join(parts))
 
 
 # ---- the command ----
