@@ -4,7 +4,6 @@ r"""What NumPy and SciPy lack: sums and differences of exponentials that neither
 
     \text{log1mexp}(x) &= \log(1 - e^x), \quad x \le 0 \\
     \text{log\_expm1}(x) &= \log(e^x - 1), \quad x \ge 0 \\
-    \text{log\_sub\_exp}(a, b) &= \log(e^a - e^b), \quad a \ge b \\
     \text{log1p\_scaled\_expm1}(x, q) &= \log(1 + q (e^x - 1)), \quad 0 \le q \le 1
 
 A probability of :math:`e^{-2000}` is 0 in floating point, but its logarithm is an ordinary number; and
@@ -20,6 +19,7 @@ from __future__ import annotations
 import math
 import numbers
 import reprlib
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -27,24 +27,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpml import arguments
 
-__all__ = ["bracket", "crossing", "log1mexp", "log1p_scaled_expm1", "log_expm1", "log_sub_exp"]
+__all__ = ["bracket", "crossing", "log1mexp", "log1p_scaled_expm1", "log_expm1"]
 
 _LOG_HALF = -math.log(2.0)
 
 
-def _log_values(name: str, value: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
+def _log_values(x: ArrayLike, low: float, high: float, allowed: str) -> NDArray[np.float64]:
     """An array of logarithms in [low, high], where low may be -inf: the logarithm of zero."""
-    raw = arguments.as_array(value)
-    bad = raw.dtype.kind not in "fiu"
-    if not bad:
-        with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
-            raw = raw.astype(np.float64)
-    if bad or not (((raw >= low) & (raw <= high) & (raw < math.inf)).all()):
-        left = "[" if low == -math.inf or low == 0.0 else "("
-        right = ")" if high == math.inf else "]"
-        shown = reprlib.repr(value) if raw.ndim == 0 else f"an array of shape {raw.shape} that has other values"
-        raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {shown}")
-    return raw
+    raw = arguments.as_array(x)
+    with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
+        values = raw.astype(np.float64) if raw.dtype.kind in "fiu" else np.array(math.nan)
+    if not ((values >= low) & (values <= high)).all():
+        arguments.refuse("x", f"in {allowed}", x)
+    return values
 
 
 @np.errstate(under="ignore")
@@ -59,7 +54,7 @@ def log1mexp(x: ArrayLike) -> NDArray[np.float64]:
 
     Source: M. Mächler, "Accurately computing log(1 - exp(-|a|))", vignette of the R package Rmpfr, 2012.
     """
-    v = _log_values("x", x, -math.inf, 0.0)
+    v = _log_values(x, -math.inf, 0.0, "[-inf, 0]")
     with np.errstate(divide="ignore"):  # log(0) = -inf is the value at x = 0
         result = np.where(v > _LOG_HALF, np.log(-np.expm1(v)), np.log1p(-np.exp(np.minimum(v, _LOG_HALF))))
     return result[()]
@@ -74,29 +69,11 @@ def log_expm1(x: ArrayLike) -> NDArray[np.float64]:
 
     Source: as `log1mexp`, since :math:`e^x - 1 = e^x (1 - e^{-x})`.
     """
-    v = _log_values("x", x, 0.0, math.inf)
+    v = _log_values(x, 0.0, sys.float_info.max, "[0, inf)")
     small = np.minimum(v, 1.0)  # here log(expm1) is accurate; above, x dominates the correction
     with np.errstate(divide="ignore"):
         result = np.where(v <= 1.0, np.log(np.expm1(small)), v + np.log1p(-np.exp(-np.maximum(v, 1.0))))
     return result[()]
-
-
-def log_sub_exp(a: ArrayLike, *, b: ArrayLike) -> NDArray[np.float64]:
-    r"""Return :math:`\log(e^a - e^b)` for a >= b, either of which may be -inf; -inf where a = b.
-
-    Raises:
-        ValueError: if a < b somewhere (the difference would be negative), or for NaN or +inf.
-
-    Source: as `log1mexp`, since :math:`e^a - e^b = e^a (1 - e^{b-a})`.
-    """
-    high = _log_values("a", a, -math.inf, math.inf)
-    low = _log_values("b", b, -math.inf, math.inf)
-    if (low > high).any():
-        raise ValueError(f"b must be at most a = {reprlib.repr(a)} everywhere, got {reprlib.repr(b)}")
-    difference = np.full(np.broadcast_shapes(high.shape, low.shape), -math.inf)
-    with np.errstate(over="ignore"):  # a difference beyond the range is -inf, where e^b is nothing beside e^a
-        np.subtract(low, high, out=difference, where=np.broadcast_to(low > -math.inf, difference.shape))
-    return (high + log1mexp(difference))[()]
 
 
 def log1p_scaled_expm1(x: ArrayLike, *, q: ArrayLike) -> NDArray[np.float64]:

@@ -111,7 +111,7 @@ def _without_query_noise(
     if low > threshold:  # mirror, so that the difference is taken where both values are small
         low, high, threshold = -high, -low, -threshold
     upper, lower = _log_cdf(np.array([high - threshold, low - threshold]) / scale)
-    return float(numerics.log_sub_exp(upper, b=lower))
+    return float(upper + numerics.log1mexp(lower - upper)) if upper > -math.inf else -math.inf
 
 
 def _log_integral(
