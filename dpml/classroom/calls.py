@@ -144,8 +144,10 @@ def attempt(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting) -> Came
             value = f(*list(mine.values())[: len(args)], **{key: mine[key] for key in kwargs})
         except NotYet:
             raise
-        except (Exception, SystemExit) as problem:  # whatever student code raises becomes one sentence
-            error = _plain(problem)
+        except Exception as problem:  # whatever student code raises becomes one sentence
+            error = problem
+        except SystemExit:
+            error = RuntimeError("it ends the program; return a value instead")
     changed = next((key for key in before if not identical(before[key], mine[key])), "")
     # The result may be one of the arguments, or be written to by a later call: keep it as it was returned.
     return Came(_copied(value), error, bool(printed.getvalue().strip()), changed)
@@ -188,10 +190,6 @@ def _copied(value: Any) -> Any:
         return copy.deepcopy(value)
     except Exception:  # an iterator, a tensor inside a graph: as it is
         return value
-
-
-def _plain(error: BaseException) -> Exception:
-    return error if isinstance(error, Exception) else RuntimeError("it ends the program; return a value instead")
 
 
 def named(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting) -> dict[str, Any]:
@@ -308,12 +306,10 @@ def draw(
     """The outcomes of many runs at one setting, with one generator running through all of them."""
     data, *rest = copy.deepcopy(dict(setting)).values()
     named = dict(zip(list(setting)[1:], rest, strict=True))
-    with quiet():
-        try:
-            raw = [f(data, **named, rng=rng) for _ in range(runs)]
-        except (Exception, SystemExit) as error:  # whatever student code raises becomes one sentence
-            raise _raised(_plain(error), setting, name=name) from None
-    return [outcome(value, form, setting, name=name) for value in raw]
+    came = attempt(lambda: [f(data, **named, rng=rng) for _ in range(runs)], [], {})
+    if came.error is not None:
+        raise _raised(came.error, setting, name=name)
+    return [outcome(value, form, setting, name=name) for value in came.value]
 
 
 def replayed(
