@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpml.classroom.marks import COLOURS, DASHES, Role
 
 __all__ = ["Shown", "Table", "look", "show", "style", "table"]
 
-_STYLE: Any = {
-    "figure.figsize": (6.4, 3.6),
-    "figure.facecolor": "white",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.titlesize": 13,
-    "axes.labelsize": 12,
-    "xtick.labelsize": 12,
-    "ytick.labelsize": 12,
-    "legend.frameon": False,
-    "legend.fontsize": 12,
-    "font.size": 12,
-    "lines.linewidth": 2,
-    "image.cmap": "gray_r",
-    "svg.hashsalt": "dpml",
-    "svg.fonttype": "path",
-}
 
-
-@contextmanager
-def style() -> Iterator[None]:
-    """Within this context matplotlib draws in the style of the course."""
+def style() -> AbstractContextManager[None]:
+    """A context within which matplotlib draws in the style of the course, which figures.mplstyle holds."""
     import matplotlib.pyplot as plt
 
-    with plt.rc_context(_STYLE):
-        yield
+    return plt.style.context(Path(__file__).with_suffix(".mplstyle"))
 
 
 def look(role: Role) -> dict[str, Any]:
@@ -80,7 +59,7 @@ def show(figure: Any, *, alt: str) -> Shown:
     if not isinstance(alt, str) or len(alt.split()) < 5:
         raise ValueError(f"alt must be a sentence of at least five words that says what the figure shows, got {alt!r}")
     buffer = io.StringIO()
-    with plt.rc_context(_STYLE):
+    with style():
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
     text = buffer.getvalue()

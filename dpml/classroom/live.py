@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from html import escape
 from typing import Any
 
 import ipywidgets as widgets
+import numpy as np
 
 from dpml.classroom.explorer import NEEDS_A_KERNEL, Explorer, Range, Switch
 
@@ -63,17 +63,14 @@ class Live:
 def _slider(control: Range) -> tuple[Any, Any]:
     """A slider over the positions from 0 to `STEPS`, and the box that holds the value, which need not be on one."""
     low, high = float(control.values[0]), float(control.values[-1])
+    exact = (np.geomspace if control.scale == "log" else np.linspace)(low, high, STEPS + 1)
 
     def value_at(position: int) -> float:
-        share = position / STEPS
-        value = low * (high / low) ** share if control.scale == "log" else low + share * (high - low)
-        value = min(max(float(f"{value:.3g}"), low), high)
+        value = min(max(float(f"{exact[position]:.3g}"), low), high)
         return round(value) if control.whole else value
 
     def position_of(value: float) -> int:
-        value = min(max(value, low), high)
-        share = math.log(value / low, high / low) if control.scale == "log" else (value - low) / (high - low)
-        return round(share * STEPS)
+        return round(np.interp(value, exact, range(STEPS + 1)))
 
     kind = widgets.IntText if control.whole else widgets.FloatText
     style, layout = {"description_width": "8em"}, {"width": "16em"}
