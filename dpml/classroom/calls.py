@@ -160,29 +160,22 @@ def answered(f: Callable[..., Any], args: Sequence[Any], kwargs: Setting, *, nam
         NotYet: if the answer, or what it calls, is not written.
     """
     came = attempt(f, args, kwargs)
-    _refuse_unwritten(came.error, f, name=name)
+    _refuse_unwritten(came.error, name=name)
     require_written(came.value, name=name)
     return came
 
 
-def _refuse_unwritten(error: Exception | None, f: Callable[..., Any], *, name: str) -> None:
-    """Raise the message for an untouched stub, or for one that `f` calls; return if the error is another one.
-
-    Another one is also the NotImplementedError of a library.
-    """
-    if not isinstance(error, NotImplementedError):
+def _refuse_unwritten(error: Exception | None, *, name: str) -> None:
+    """Raise the message for an untouched stub, or for one that the answer calls; return if the error is another one."""
+    if not isinstance(error, NotImplementedError) or str(error) != verdict.UNWRITTEN:
         return
-    code = getattr(inspect.unwrap(f), "__code__", None)
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    start = next((i for i, frame in enumerate(frames) if frame.f_code is code), len(frames) - 1)
     # A check may wrap the answer in a function of its own.
-    theirs = [frame for frame in frames[start:] if not str(frame.f_globals.get("__name__")).startswith("dpml.")]
-    own = theirs[0] if theirs else frames[-1]
-    if frames[-1].f_code is own.f_code:
+    steps = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    theirs = [frame.f_code for frame in steps if not str(frame.f_globals.get("__name__")).startswith("dpml.")]
+    if theirs[-1] is theirs[0]:
         not_written(name)
-    if frames[-1].f_globals is own.f_globals:
-        missing = frames[-1].f_code.co_name.strip("<>")
-        raise NotYet(f"{name} calls {missing}, which is not written yet. Write {missing} first and run its cell.")
+    missing = theirs[-1].co_name.strip("<>")
+    raise NotYet(f"{name} calls {missing}, which is not written yet. Write {missing} first and run its cell.")
 
 
 def _copied(value: Any) -> Any:

@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpml.classroom.plain import as_lines
+from dpml.classroom.verdict import UNWRITTEN
 
 __all__ = ["make_student_version", "release_course"]
 
-CODE_STUB = 'raise NotImplementedError("write your answer here")'
+CODE_STUB = f'raise NotImplementedError("{UNWRITTEN}")'
 VALUE_STUB = "# Write your answer here, in place of the dots."
-TEXT_STUB = "*Write your answer here.*"
+TEXT_STUB = f"*{UNWRITTEN.capitalize()}.*"
 
 Status = Literal["written", "kept", "newer"]
 """Of a copy: "newer" is kept too, but its source has changed since it was written."""

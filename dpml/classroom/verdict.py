@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+UNWRITTEN = "write your answer here"  # what a stub says, in code and in text
+
 
 class NotYet(AssertionError):  # noqa: N818 (a verdict on an answer, not an error of the program)
     """The answer does not pass yet. Jupyter shows the message alone, without a traceback."""
