@@ -72,9 +72,10 @@ def settings(names: str, *rows: Sequence[Any]) -> list[dict[str, Any]]:
     return [dict(zip(names.split(), row, strict=True)) for row in rows]
 
 
-def spoken(setting: Setting, *, width: int = 20) -> str:
-    """The arguments of a call in a few words; not the random generator, which is always there."""
-    return ", ".join(f"{key} = {shown(value, width=width)}" for key, value in setting.items() if key != "rng")
+def spoken(setting: Setting, *, width: int = 20, whole: int = 1000) -> str:
+    """The arguments of a call in so many characters each and in all; not the random generator, always there."""
+    told = (f"{key} = {shown(value, width=width)}" for key, value in setting.items() if key != "rng")
+    return verdict.shown_text(", ".join(told), width=whole)
 
 
 @contextmanager

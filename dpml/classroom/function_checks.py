@@ -9,18 +9,7 @@ import numpy as np
 
 from dpml.classroom.calls import Came, answered, attempt, limited, named, spoken, watched
 from dpml.classroom.comparison import difference, holds_nan, size
-from dpml.classroom.verdict import (
-    Mistake,
-    NotYet,
-    brief,
-    explained,
-    kind,
-    passed,
-    require_function,
-    shown,
-    shown_text,
-    unfit,
-)
+from dpml.classroom.verdict import Mistake, NotYet, brief, explained, kind, passed, require_function, shown, unfit
 
 _SEED = 20250117  # the inputs are the same for everyone, every time
 
@@ -108,8 +97,7 @@ def _near(case: _Case) -> _Case | None:
 
 
 def _spoken(f: Callable[..., Any], case: _Case, width: int = 90) -> str:
-    found = spoken(named(f, *case), width=40)
-    return shown_text(found, width=width) if found else shown(case[0], width=width)
+    return spoken(named(f, *case), width=40, whole=width) or shown(case[0], width=width)
 
 
 def _failure(

@@ -39,7 +39,7 @@ from dpml.audit import samples
 from dpml.classroom import laws
 from dpml.classroom.calls import Setting, draw, limited, replayed, spoken, takes
 from dpml.classroom.laws import Law
-from dpml.classroom.verdict import Mistake, NotYet, brief, passed, shown, shown_text
+from dpml.classroom.verdict import Mistake, NotYet, brief, passed, shown
 
 Laws = Callable[..., Law | Sequence[Law]]
 
@@ -281,7 +281,7 @@ def _together(seen: list[_Seen], right: Laws) -> str:
 
 
 def _at(seen: _Seen, width: int) -> str:
-    return shown_text(spoken(seen.setting), width=width)
+    return spoken(seen.setting, whole=width)
 
 
 def _finding(seen: list[_Seen], law: Laws, neighbours: Iterable[tuple[int, int]], width: int = 90) -> str:
