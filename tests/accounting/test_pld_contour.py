@@ -12,6 +12,7 @@ from dpml.accounting.pld.contour import ends, line, placement, transform
 from dpml.accounting.pld.contour.transform import Step
 from dpml.accounting.pld.lattice import bracket
 from dpml.accounting.pld.limits import scale
+from tests.golden import golden
 
 STEPS = [
     (Step(0.01, 4.0, 1.0), 17.0),
@@ -210,23 +211,13 @@ def test_a_plan_never_decides_what_is_true():
     assert widths[0] < 1e-6 and max(widths) > 0.1
 
 
-RARE = [
-    (1e-4, 0.5, 10**5, 1e-9, 5.2116261, 1e-6),
-    (1e-5, 0.5, 10**6, 1e-9, 2.83455, 1e-5),
-    (1e-6, 0.5, 10**6, 1e-5, 0.0266180, 5e-8),
-    (1e-3, 1.0, 10**9, 1e-5, 1032.70504, 1e-4),
-    (1e-5, 1.0, 10**8, 1e-9, 0.710066, 1e-5),
-    (1e-4, 0.5, 2, 1e-5, 0.00954702, 5e-9),  # where no line will do, the lattice answers
-]
-
-
-@pytest.mark.parametrize(("q", "sigma", "steps", "delta", "truth", "digit"), RARE)
-def test_rare_records_and_a_billion_steps(q, sigma, steps, delta, truth, digit):
-    """What is summed are differences from 1, blurred where they do not fade; the truth by other routes."""
-    found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
-    assert found.lower - digit <= truth <= found.upper + digit
+@pytest.mark.parametrize("row", golden("pld")["rare"])
+def test_rare_records_and_a_billion_steps(row):
+    """What is summed are differences from 1, blurred where they do not fade; at two steps the lattice answers."""
+    found = pld.epsilon_bounds(**row["at"])
+    assert found.lower - row["digit"] <= row["epsilon"] <= found.upper + row["digit"]
     assert found.upper - found.lower <= 1e-4 * scale(found.upper)
-    assert pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon <= found.upper
+    assert pld.epsilon(**row["at"]).epsilon <= found.upper
 
 
 def test_rare_losses_are_cut_and_counted():

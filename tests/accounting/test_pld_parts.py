@@ -335,22 +335,13 @@ def test_golden_deltas_of_one_step(row):
             assert low <= delta * (1 + 1e-8) + 1e-300 and delta * (1 - 1e-8) <= high
 
 
-@pytest.mark.parametrize(
-    ("q", "sigma", "steps", "delta", "added"),
-    [
-        (0.01, 4.0, 10_000, 1e-5, 0.93704),
-        (256 / 60_000, 1.1, 3515, 1e-5, 1.01643),
-        (0.001, 0.6, 100_000, 1e-5, 4.86481),
-        (0.5, 2.0, 1000, 1e-5, 61.2438),
-        (0.00033, 4.0, 10_000, 1.1e-18, 0.0658228),
-        (1024 / 50_000, 1.54, 1464, 1e-5, 2.17043),
-    ],
-)
-def test_the_direction_that_adds_a_record(q, sigma, steps, delta, added):
+@pytest.mark.parametrize("row", [row for row in GOLDEN["tight"] if "added" in row])
+def test_the_direction_that_adds_a_record(row):
+    q, sigma, steps, delta = row["at"].values()
     pair = pairs.exchanged(pairs.poisson(pairs.gaussian(1 / sigma), q))
     low, high = bracket.epsilon_interval([(pair, steps)], delta, 3e-4)
-    digit = 10 ** -(len(str(added).split(".")[1]))
-    assert low <= added + digit and added - digit <= high
+    digit = 10 ** -(len(str(row["added"]).split(".")[1]))
+    assert low <= row["added"] + digit and row["added"] - digit <= high
 
 
 def test_different_randomized_responses_by_enumeration():
