@@ -80,27 +80,6 @@ def test_every_label_has_words():
     assert len(sentences) == len(KINDS) * len(ADJACENCIES) * len(SAMPLINGS)
 
 
-@pytest.mark.parametrize(
-    ("kind", "changed"),
-    [
-        (Guarantee, {name: bad})
-        for name, bad in (("epsilon", -1e-9), ("delta", 1.1), ("order", 1.0), ("order", 0.5), ("order", True))
-    ]
-    + [
-        (Guarantee, {label: bad})
-        for label in ("kind", "adjacency", "sampling", "public")
-        for bad in ("Exact", ["exact"])
-    ]
-    + [(Bounds, changed) for changed in ({"upper": 0.4}, {"delta": 1.1}, {"adjacency": "Exact"}, {"sampling": 3})],
-)
-def test_labels_and_edges_are_checked(kind, changed):
-    """What no number may be is in `tests/repository/test_bad_input.py`."""
-    good = {"epsilon": 1.0, **GOOD} if kind is Guarantee else {"lower": 0.5, "upper": 1.0, **PLACE}
-    (name,) = changed
-    with pytest.raises(ValueError, match=rf"^{name} must be"):
-        kind(**{**good, **changed})
-
-
 def test_bounds_quote_the_upper_side():
     bounds = Bounds(0.5, upper=math.inf, **PLACE)
     assert bounds.guarantee() == Guarantee(math.inf, **PLACE, kind="upper bound")

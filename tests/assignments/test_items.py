@@ -20,6 +20,7 @@ from assignments import grader, release
 from assignments.answers import names_asked
 from assignments.item import Argued, Graded, Sheet
 from assignments.steps import split
+from dpml.classroom import checks
 from dpml.classroom.checks import NotYet
 
 pytest.importorskip("nbgrader")
@@ -56,7 +57,7 @@ def outcome_of(imports: str, *texts: str) -> str:
                 if text is texts[0]:
                     raise
                 return f"{type(error).__name__}: {error}"
-    assert "✓" in printed.getvalue(), "a check that passes says so"
+    assert printed.getvalue().count("✓") >= len(texts) - 1, "a check that passes says so"
     return ""
 
 
@@ -64,8 +65,7 @@ def outcome_of(imports: str, *texts: str) -> str:
 def test_solutions_pass_and_others_do_not(slug: str, seed: str) -> None:
     sheet = drawn(slug, seed)
     for item in graded(sheet):
-        assert outcome(sheet, item.solution, item.visible) == "", item.name
-        assert outcome(sheet, item.solution, item.hidden) == "", item.name
+        assert outcome(sheet, item.solution, item.visible, item.hidden) == "", item.name
         kind = outcome(sheet, item.stub, item.visible)
         assert kind.startswith("NotYet: ") and "not written yet" in kind, item.name
         # The tests of the grading, which come one after the other.
@@ -76,18 +76,27 @@ def test_solutions_pass_and_others_do_not(slug: str, seed: str) -> None:
             assert outcome(sheet, answer, tests).startswith("NotYet: "), f"{item.name}, {mistake}"
 
 
+FEWER = """
+import functools
+from dpml.classroom import checks
+checks.law = functools.partial(checks.law, runs=400)
+"""
+
+
 @pytest.mark.parametrize("slug", release.SHEETS)
-def test_the_border_between_the_processes_changes_no_verdict(slug: str) -> None:
-    """Of solutions, and of a wrong answer to each item, in one submission."""
+def test_the_border_between_the_processes_changes_no_verdict(slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of solutions, and of a wrong answer to each item, in one submission; mechanisms run a fifth as often."""
+    monkeypatch.setattr(checks, "law", checks.law)  # is put back
     sheet = drawn(slug, SEEDS[0])
+    imports = sheet.imports + FEWER
     items = list(graded(sheet))
     wrong = [next(iter(item.wrong.values())) for item in items]
     pairs = [*((item, item.solution) for item in items), *zip(items, wrong, strict=True)]
     given = [grader.Item(item.name, item.stub, answer, item.visible, item.hidden) for item, answer in pairs]
-    came = grader.examined(sheet.imports, given)
+    came = grader.examined(imports, given)
     assert [verdict.name for verdict in came if verdict.passed] == [item.name for item in items]
     for verdict, item, answer in zip(came[len(items) :], items, wrong, strict=True):
-        here = outcome(sheet, answer, f"{item.visible}\n{item.hidden}").removeprefix("NotYet")
+        here = outcome_of(imports, answer, f"{item.visible}\n{item.hidden}").removeprefix("NotYet")
         assert verdict.text == f"Not yet{here}", item.name
 
 

@@ -11,7 +11,7 @@ from torch import distributed
 from dpml.byzantine import attacks
 from dpml.byzantine.aggregation import median
 from dpml.byzantine.distributed import distribute
-from dpml.training import dp_sgd, dp_sgd_automatic, messages, tsgd, tsgd_ptr
+from dpml.training import dp_sgd, messages
 from dpml.training.sampling import Poisson
 from tests.training import helpers
 
@@ -19,12 +19,6 @@ SETTING = {"n": 4, "n_byzantine": 1, "rule": median, "momentum": 0.9, "delta": 1
 SETTING |= {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "trace_every": 2}
 WRONG, KILLED, LEFT = 2, 4, 6
 """In these steps the liar sends a wrong shape, the liar is killed, and an honest process ends."""
-MECHANISMS = {
-    "dp_sgd": dp_sgd(sigma=1.0, clip_norm=0.7),
-    "dp_sgd_automatic": dp_sgd_automatic(sigma=1.0, clip_norm=0.7),
-    "tsgd": tsgd(sigma=1.0, clip_norm=0.7, trim=5),
-    "tsgd_ptr": tsgd_ptr(sigma=1.1, clip_norm=0.7, tau=0.5, scale=1.0, delta0=1e-8, trim=15),
-}
 STEPS, LOST = 12, 7
 """Steps of a shared run, and the one in which a process is lost."""
 
@@ -86,7 +80,7 @@ def as_two(rank, folder):
     distributed.init_process_group("gloo", init_method=where, rank=rank, world_size=2, timeout=timedelta(seconds=60))
     given = {"group": distributed.group.WORLD, "steps": STEPS, "micro_batch": 7, "trace_every": 4}
     ends = {}
-    for name, mechanism in MECHANISMS.items():
+    for name, mechanism in helpers.MECHANISMS.items():
         model = helpers.network()
         run = helpers.train(model, *helpers.data(), mechanism=mechanism, test=helpers.data(seed=9), **given)
         ends[name] = {"end": helpers.flat(model), "losses": list(run.trace.loss), "clipped": list(run.trace.clipped)}

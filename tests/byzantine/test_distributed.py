@@ -186,11 +186,11 @@ def test_no_worker_can_do_more_than_answer_nothing(worker):
 # ---- a batch that processes share ----
 
 
-@pytest.mark.parametrize("name", ranks.MECHANISMS)
+@pytest.mark.parametrize("name", helpers.MECHANISMS)
 def test_two_processes_end_where_one_ends(launched, name):
     """Parameters, losses, norms and the fraction clipped to 1e-5, and the same epsilon; both processes to the bit."""
     model, found = helpers.network(), launched["two0"]["ends"][name]
-    mechanism = ranks.MECHANISMS[name]
+    mechanism = helpers.MECHANISMS[name]
     given = {"steps": ranks.STEPS, "trace_every": 4, "test": helpers.data(seed=9)}
     run = helpers.train(model, *helpers.data(), mechanism=mechanism, **given)
     assert torch.equal(found["end"], launched["two1"]["ends"][name]["end"])

@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from dpml.classroom.plain import with_plain_text
-from dpml.classroom.students import (
-    CODE_STUB,
-    TEXT_STUB,
-    VALUE_STUB,
-    make_student_version,
-    release_course,
-)
+from dpml.classroom.students import CODE_STUB, TEXT_STUB, VALUE_STUB, make_student_version, release_course
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 SECRETS = ["secret_scale = 2 * bound", "return secret_scale / epsilon", "hidden_assert(scale(3))", "because secretly"]

@@ -10,15 +10,7 @@ from dpml import data
 from dpml.accounting import pld
 from dpml.pate import m_samp, m_stab, student
 from dpml.ptr import privacy
-from experiments import (
-    byzantine_figures,
-    dpsgd_fashion,
-    dpsgd_gpu,
-    pate_fashion,
-    ptr_figures,
-    ptr_tables,
-    stobatch,
-)
+from experiments import byzantine_figures, dpsgd_fashion, dpsgd_gpu, pate_fashion, ptr_figures, ptr_tables, stobatch
 from experiments.recording import plain as as_json
 from experiments.recording import setting_of
 from tests.experiments.claims import m_samp_keeps_its_predictions

@@ -48,12 +48,6 @@ def test_large_integers_and_single_answers():
     assert stats.binomtest(sum(x < 2**70 for x in drawn), 4000, 1 / 3).pvalue > ALARM
 
 
-@pytest.mark.parametrize("value", [0.5, [1, 2.25], 2.0**53])
-def test_only_whole_numbers(value):
-    with pytest.raises(ValueError, match=r"^value must be whole numbers"):
-        discrete_noise.discrete_laplace(value, scale=1.0, rng=np.random.default_rng(0))
-
-
 @pytest.mark.parametrize("sigma", [0.02, 0.3, 1.0, 3.7, 20.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0])
 def test_gaussian_delta_against_the_definition(sigma, epsilon):
@@ -95,8 +89,3 @@ def test_most_outputs_tell_two_answers_apart_for_certain():
     assert stats.binom.cdf(proofs, 2000, 0.7) > 1 - ALARM
     on_a_grid = np.round(y, 2)  # 10^13 times coarser than the gaps: too many numbers lead to each output
     assert abs(on_a_grid).max() < 30
-
-
-def test_what_it_does_not_answer():
-    with pytest.raises(ValueError, match="y must be within 30 scales of center = 0"):
-        floating_point.laplace_can_return([1.0, 31.0], center=0.0, scale=1.0)

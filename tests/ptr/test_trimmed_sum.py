@@ -200,12 +200,6 @@ def test_long_vectors_are_clipped_without_overflow():
         trimmed_sum([[1e308, 0.0], [1e308, 0.0]], trim=0)
 
 
-@pytest.mark.parametrize("ids", [[1], [1, 1], [1, 2.5], ["a", "b"]], ids=repr)
-def test_ids_are_distinct_whole_numbers(ids):
-    with pytest.raises(ValueError, match=r"^ids must "):
-        trimmed_sum([[1.0, 0.0], [0.5, 2.0]], trim=1, ids=ids)
-
-
 @pytest.mark.parametrize("length", [7e302, 1.3e303, 1.7e303, 1e300])
 def test_a_clip_factor_below_the_range_of_normal_floats_lets_no_more_than_the_bound_through(length):
     assert clipped_trimmed_sum([[length, 0.0]], trim=0, bound=1e-20)[0] <= 1e-20 * (1.0 + 1e-15)

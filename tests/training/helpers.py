@@ -5,9 +5,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from dpml.training import dp_sgd, loop
+from dpml.training import dp_sgd, dp_sgd_automatic, loop, tsgd, tsgd_ptr
 from dpml.training.per_example import per_example_gradients
 from dpml.training.sampling import Poisson
+
+MECHANISMS = {
+    "dp_sgd": dp_sgd(sigma=1.0, clip_norm=0.7),
+    "dp_sgd_automatic": dp_sgd_automatic(sigma=1.0, clip_norm=0.7),
+    "tsgd": tsgd(sigma=1.0, clip_norm=0.7, trim=5),
+    "tsgd_ptr": tsgd_ptr(sigma=1.1, clip_norm=0.7, tau=0.5, scale=1.0, delta0=1e-8, trim=15),
+}
 
 
 def seeded(seed=0):

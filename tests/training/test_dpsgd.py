@@ -9,15 +9,7 @@ from torch.nn import functional
 from dpml.training import dp_sgd, dp_sgd_automatic, sgd
 from dpml.training.dpsgd import automatic, clip, update
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
-from tests.training.helpers import (
-    data,
-    flat,
-    gradients,
-    network,
-    refuses,
-    seeded,
-    train,
-)
+from tests.training.helpers import data, flat, gradients, network, refuses, seeded, train
 
 DOUBLE = {"dtype": torch.float64}
 
@@ -32,29 +24,16 @@ def double_network(seed=0):
 def test_the_update_is_the_formula():
     """Against plain numbers: gradients (3, 4), (0.3, 0.4), (0, 0), clipped to norm 1, without noise."""
     rows = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]], dtype=torch.float64)
-    after = update(
-        torch.zeros(2, dtype=torch.float64),
-        gradients=rows,
-        sigma=0.0,
-        clip_norm=1.0,
-        learning_rate=0.5,
-        expected_batch=4.0,
-        generator=seeded(),
-    )
+    given = {"sigma": 0.0, "clip_norm": 1.0, "learning_rate": 0.5, "expected_batch": 4.0}
+    after = update(torch.zeros(2, dtype=torch.float64), gradients=rows, **given, generator=seeded())
     assert after.tolist() == pytest.approx([-0.5 * 0.9 / 4, -0.5 * 1.2 / 4])
 
 
 def test_the_noise_of_the_update():
     """500,000 values of standard deviation eta sigma C / B = 0.3, within 5.5 standard errors."""
-    after = update(
-        torch.zeros(500_000, 1, dtype=torch.float64),
-        gradients=torch.zeros(500_000, 2, 1, dtype=torch.float64),
-        sigma=2.0,
-        clip_norm=3.0,
-        learning_rate=0.1,
-        expected_batch=2.0,
-        generator=seeded(),
-    )
+    start, none = torch.zeros(500_000, 1, dtype=torch.float64), torch.zeros(500_000, 2, 1, dtype=torch.float64)
+    given = {"sigma": 2.0, "clip_norm": 3.0, "learning_rate": 0.1, "expected_batch": 2.0}
+    after = update(start, gradients=none, **given, generator=seeded())
     assert float(after.std()) == pytest.approx(0.3, rel=5.5 / math.sqrt(2 * 500_000))
     assert abs(float(after.mean())) < 5.5 * 0.3 / math.sqrt(500_000)
 

@@ -16,12 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
 from dpml.accounting import pld
-from dpml.training import _checks, dp_sgd, dp_sgd_automatic, loop, models, sgd, trimming, tsgd, tsgd_ptr, worker
+from dpml.training import _checks, dp_sgd, loop, models, sgd, trimming, worker
 from dpml.training.mechanism import Decision, gaussian, whole_batch
 from dpml.training.per_example import PerExample, per_example_gradients
 from dpml.training.sampling import FixedSize, FullBatch, Poisson
 from dpml.training.trace import QUANTILES, Diverged, Interrupted
 from tests.training.helpers import (
+    MECHANISMS,
     Recording,
     cross_entropy,
     data,
@@ -74,16 +75,6 @@ def test_noise_is_drawn_once_per_step(size):
     assert np.abs(alike).max() < 5.5 / math.sqrt(10_000), "the noise is fresh in every step"
     assert len(moves) == run.steps == 20
     assert run.guarantee == pld.epsilon(q=0.5, sigma=1.0, steps=20, delta=1e-5)
-
-
-PTR = {"sigma": 1.1, "clip_norm": 0.7, "tau": 0.5, "scale": 1.0, "delta0": 1e-8}
-MECHANISMS = {
-    "dp_sgd": dp_sgd(sigma=1.0, clip_norm=0.7),
-    "dp_sgd_automatic": dp_sgd_automatic(sigma=1.0, clip_norm=0.7),
-    "tsgd": tsgd(sigma=1.0, clip_norm=0.7, trim=5),
-    "tsgd_ptr": tsgd_ptr(**PTR, trim=15),
-    "sgd": sgd(),
-}
 
 
 @pytest.mark.parametrize("name", ["dp_sgd", "tsgd"])
@@ -215,7 +206,7 @@ class Waits(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS.values(), sgd()], ids=[*MECHANISMS, "sgd"])
 def test_no_step_waits_for_the_device(mechanism, monkeypatch):
     counts = []
     step = loop.Training.step
