@@ -4,6 +4,20 @@ import math
 
 import pytest
 
+from dpml.accounting import composition
+from dpml.pate import student
+from experiments.pate_fashion import DELTA
+
+# By the functions that state guarantees: what k answers of each mechanism cost, from the noise that a row records.
+SPENT = {
+    "noisy argmax": lambda k, scale: student.laplace_student(queries=k, scale=scale, delta=DELTA),
+    "GNMax": lambda k, sigma: student.gnmax_student(queries=k, sigma=sigma, delta=DELTA),
+    "confident GNMax": lambda k, threshold, **noise: student.confident_student(
+        asked=2 * k, answered=k, **noise, delta=DELTA
+    ),
+    "M_stab": lambda k, epsilon, delta: composition.optimal(epsilon=epsilon, delta=delta / 2, k=k, total_delta=DELTA),
+}
+
 
 def m_samp_keeps_its_predictions(result):
     """Every measured rate is within 6 standard deviations of the predicted one, with one draw and with many."""

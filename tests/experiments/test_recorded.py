@@ -8,12 +8,12 @@ import pytest
 
 from dpml import data
 from dpml.accounting import pld
-from dpml.pate import m_samp, m_stab, student
+from dpml.pate import m_samp, m_stab
 from dpml.ptr import privacy
 from experiments import byzantine_figures, dpsgd_fashion, dpsgd_gpu, pate_fashion, ptr_figures, ptr_tables, stobatch
 from experiments.recording import plain as as_json
 from experiments.recording import setting_of
-from tests.experiments.claims import m_samp_keeps_its_predictions
+from tests.experiments.claims import SPENT, m_samp_keeps_its_predictions
 from tests.golden import golden
 
 FASHION, CARD, TABLES = (data.recorded(name) for name in ("dpsgd_fashion", "dpsgd_gpu", "ptr_tables"))
@@ -141,18 +141,12 @@ def test_the_recorded_epsilons_of_the_test_are_right(name):
 def test_the_recorded_noise_of_pate_is_that_of_the_account_in_the_code(name):
     """Each noisy row spends its epsilon for any votes: with a tenth of a per cent less noise it would spend more."""
     assert PATE[name]["settings"]["laplace_account"] == pate_fashion.LAPLACE_ACCOUNT
-    accounts = {
-        "GNMax": lambda k, noise: student.gnmax_student(queries=k, sigma=noise, delta=pate_fashion.DELTA).epsilon,
-        "noisy argmax": lambda k, noise: (
-            student.laplace_student(queries=k, scale=noise, delta=pate_fashion.DELTA).epsilon
-        ),
-    }
-    rows = [row for row in PATE[name]["rows"] if row["mechanism"] in accounts]
-    seen = {(row["mechanism"], row["epsilon"], row["number"], *row["noise"].values()) for row in rows}
-    assert {one[:2] for one in seen} == {(mechanism, e) for mechanism in accounts for e in (1.0, 3.0, 8.0)}
-    for mechanism, epsilon, number, noise in seen:
-        assert accounts[mechanism](number, noise) <= epsilon * (1 + 1e-9)
-        assert accounts[mechanism](number, 0.999 * noise) > epsilon
+    rows = [row for row in PATE[name]["rows"] if row["mechanism"] in ("GNMax", "noisy argmax")]
+    seen = {(row["mechanism"], row["epsilon"], row["number"], *row["noise"].items()) for row in rows}
+    assert {one[:2] for one in seen} == {(row["mechanism"], epsilon) for row in rows for epsilon in (1.0, 3.0, 8.0)}
+    for mechanism, epsilon, number, (size, noise) in seen:
+        assert SPENT[mechanism](number, **{size: noise}).epsilon <= epsilon * (1 + 1e-9)
+        assert SPENT[mechanism](number, **{size: 0.999 * noise}).epsilon > epsilon
 
 
 # ---- what pages and chapters say ----
