@@ -242,35 +242,23 @@ def test_the_label():
     assert (found.adjacency, found.sampling) == ("add/remove", "Poisson")
 
 
+FREE = [{"steps": 0}, {"q": 0.0}, {"sigma": 0.0, "q": 1e-6}, {"steps": 0, "delta": 0.0, "sigma": 0.0}]
+NO_PRICE = [{"sigma": 0.0}, {"delta": 0.0}]
+
+
 @pytest.mark.parametrize("accountant", [moments.epsilon, rdp.epsilon])
 @pytest.mark.parametrize(
-    ("change", "value"),
-    [
-        ({"steps": 0}, 0.0),
-        ({"q": 0.0}, 0.0),
-        ({"sigma": 0.0}, math.inf),
-        ({"sigma": 0.0, "q": 1e-6}, 0.0),
-        ({"delta": 0.0}, math.inf),
-        ({"steps": 0, "delta": 0.0, "sigma": 0.0}, 0.0),
-    ],
+    ("change", "value"), [*((change, 0.0) for change in FREE), *((change, math.inf) for change in NO_PRICE)]
 )
 def test_no_steps_no_sample_no_noise(accountant, change, value):
     found = accountant(**{"q": 0.01, "sigma": 1.0, "steps": 10, "delta": 1e-5, **change})
     assert (found.epsilon, found.order) == (value, None)
 
 
-@pytest.mark.parametrize(
-    ("q", "steps", "delta", "value"),
-    [
-        (1e-5, 1, 1e-5, 0.0),
-        (math.nextafter(1e-5, 1.0), 1, 1e-5, math.inf),
-        (0.1, 2, 0.1901, 0.0),  # 1 - 0.9^2 = 0.19
-        (0.1, 2, 0.1899, math.inf),
-        (1e-9, 1000, 1e-6, 0.0),
-        (1e-9, 1001, 1e-6, math.inf),
-        (1.0, 3, 1.0, 0.0),
-        (1.0, 3, 0.999, math.inf),
-    ],
-)
-def test_without_noise_only_the_chance_to_be_drawn_counts(q, steps, delta, value):
-    assert moments.epsilon(q=q, sigma=0.0, steps=steps, delta=delta).epsilon == value
+def test_without_noise_only_the_chance_to_be_drawn_counts():
+    """1 - 0.9^2 = 0.19."""
+    enough = [(1e-5, 1, 1e-5), (0.1, 2, 0.1901), (1e-9, 1000, 1e-6), (1.0, 3, 1.0)]
+    too_little = [(math.nextafter(1e-5, 1.0), 1, 1e-5), (0.1, 2, 0.1899), (1e-9, 1001, 1e-6), (1.0, 3, 0.999)]
+    for cases, value in ((enough, 0.0), (too_little, math.inf)):
+        for q, steps, delta in cases:
+            assert moments.epsilon(q=q, sigma=0.0, steps=steps, delta=delta).epsilon == value

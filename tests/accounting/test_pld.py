@@ -52,22 +52,14 @@ def test_little_noise_against_the_number_of_draws(q, steps, delta, width):
     assert found.upper - found.lower <= width * found.upper / 100
 
 
-@pytest.mark.parametrize(
-    ("q", "sigma", "steps", "delta", "width"),
-    [
-        (1e-4, 1.0, 1000, 1e-12, 1e-4),
-        (0.01, 0.05, 10**9, 1e-3, 2e3),
-        (0.5, 0.05, 10**6, 1e-3, 1e2),
-        (1e-4, 0.5, 10**5, 1e-9, 1e-4),
-        (1e-4, 1.0, 2, 1e-5, 3e-6),
-        (1e-6, 0.5, 2, 1e-12, 1e-5),  # from here to the fifth, delta is far below the rounding of all else
-        (1e-6, 0.5, 100, 1e-12, 3e-5),
-        (1e-6, 0.5, 1000, 1e-12, 5e-5),
-        (1e-6, 0.7, 1000, 1e-12, 2e-5),
-        (1e-6, 0.55, 10**5, 1e-12, 1e-4),
-        (1e-6, 1000.0, 10**6, 1e-12, 1e-5),
-    ],
-)
+# At q = 1e-6 and up to 10^5 steps, delta is far below the rounding of all else.
+RARE = [(0.5, 2, 1e-5), (0.5, 100, 3e-5), (0.5, 1000, 5e-5), (0.7, 1000, 2e-5), (0.55, 10**5, 1e-4), (1e3, 10**6, 1e-5)]
+WIDTHS = [(1e-6, sigma, steps, 1e-12, width) for sigma, steps, width in RARE]
+WIDTHS += [(1e-4, 1.0, 1000, 1e-12, 1e-4), (0.01, 0.05, 10**9, 1e-3, 2e3), (0.5, 0.05, 10**6, 1e-3, 1e2)]
+WIDTHS += [(1e-4, 0.5, 10**5, 1e-9, 1e-4), (1e-4, 1.0, 2, 1e-5, 3e-6)]
+
+
+@pytest.mark.parametrize(("q", "sigma", "steps", "delta", "width"), WIDTHS)
 def test_epsilon_is_the_upper_end_of_its_bracket(q, sigma, steps, delta, width):
     found = pld.epsilon_bounds(q=q, sigma=sigma, steps=steps, delta=delta)
     assert pld.epsilon(q=q, sigma=sigma, steps=steps, delta=delta).epsilon == found.upper

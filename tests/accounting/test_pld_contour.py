@@ -14,18 +14,10 @@ from dpml.accounting.pld.lattice import bracket
 from dpml.accounting.pld.limits import scale
 from tests.golden import golden
 
-STEPS = [
-    (Step(0.01, 4.0, 1.0), 17.0),
-    (Step(0.01, 4.0, -1.0), 17.0),
-    (Step(256 / 60_000, 1.1, 1.0), 9.0),
-    (Step(256 / 60_000, 1.1, -1.0), 12.0),
-    (Step(0.5, 2.0, 1.0), 0.5),
-    (Step(0.9, 0.4, -1.0), 3.0),
-    (Step(1e-3, 0.6, 1.0), 2.6),
-    (Step(1e-6, 0.3, 1.0), 1.7),
-    (Step(1e-4, 30.0, 1.0), 900.0),
-    (Step(1e-3, 0.6, 1.0, cut=8.0), 4.0),
-]
+STEPS = [(Step(0.01, 4.0, sign), 17.0) for sign in (1.0, -1.0)]
+STEPS += [(Step(256 / 60_000, 1.1, sign), lam) for sign, lam in ((1.0, 9.0), (-1.0, 12.0))]
+STEPS += [(Step(0.5, 2.0, 1.0), 0.5), (Step(0.9, 0.4, -1.0), 3.0), (Step(1e-3, 0.6, 1.0), 2.6)]
+STEPS += [(Step(1e-6, 0.3, 1.0), 1.7), (Step(1e-4, 30.0, 1.0), 900.0), (Step(1e-3, 0.6, 1.0, cut=8.0), 4.0)]
 
 
 # ---- one step ----

@@ -265,17 +265,12 @@ def a_setting_that_does_not_work_is_told(done: Path) -> None:
     assert ran.stdout.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("seed", "why"),
-    [
-        ("", "holds no seed of at least 128 bits"),
-        ("1234", "holds no seed of at least 128 bits"),
-        ("0" * 64, "is not random"),
-        ("0123456789abcdef" * 2, "is not random"),
-        ("zz" * 20, "holds no seed of at least 128 bits"),
-        (None, "cannot be read as a seed"),
-    ],
-)
+SHORT, ORDERED = ("", "1234", "zz" * 20), ("0" * 64, "0123456789abcdef" * 2)
+BROKEN = [(seed, "holds no seed of at least 128 bits") for seed in SHORT]
+BROKEN += [*((seed, "is not random") for seed in ORDERED), (None, "cannot be read as a seed")]
+
+
+@pytest.mark.parametrize(("seed", "why"), BROKEN)
 def test_a_broken_seed_is_refused(tmp_path: Path, seed: str | None, why: str) -> None:
     file = tmp_path / "seed"
     if seed is not None:

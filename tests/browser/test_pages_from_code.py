@@ -20,41 +20,7 @@ PROBE = Path(__file__).with_name("probe.md").read_text(encoding="utf-8")
 
 
 def test_the_forms_of_a_docstring_are_read() -> None:
-    text = r"""Return a bound.
-
-    The number is $\log(1 + q)$, see `amplify` and ``q=0.5``; **not** a guess. A price of \$5 stays. As a < b.
-
-    $$
-    a \le b
-    $$
-
-    .. math::
-
-        x &= y \\
-        z &= 1
-
-    Then an item:
-
-    - one, which
-      goes on
-    - two
-
-        kept   as
-        it is
-
-    | name | value |
-    |---|---|
-    | `q` | 1 |
-
-    Raises:
-        ValueError: if `q` is negative
-            or above 1.
-
-    Source: the lecture, slide 7,
-        second part.
-    Printed: $2q$
-    Implemented: $q$
-    """
+    text = Path(__file__).with_name("docstring.md").read_text(encoding="utf-8")
     page = docstrings.markdown(text, "<{}>".format)
     for part in (
         "see <amplify> and ``q=0.5``; **not** a guess. A price of \\$5 stays.",

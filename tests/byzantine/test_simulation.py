@@ -32,18 +32,9 @@ DOUBLE = {"dtype": torch.float64}
 
 def run(model, x=None, y=None, *, loss_fn=cross_entropy, **changes):
     """A short run of 5 workers, one of them Byzantine, with good arguments; `changes` replace some."""
-    given = {
-        "mechanism": dp_sgd(sigma=1.0, clip_norm=1.0),
-        "sampling": Poisson(q=0.5),
-        "n": 5,
-        "n_byzantine": 1,
-        "rule": median,
-        "attack": attacks.little,
-        "steps": 6,
-        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
-        "delta": 1e-5,
-        "generator": seeded(),
-    }
+    given = {"mechanism": dp_sgd(sigma=1.0, clip_norm=1.0), "sampling": Poisson(q=0.5), "n": 5, "n_byzantine": 1}
+    given |= {"rule": median, "attack": attacks.little, "steps": 6, "delta": 1e-5, "generator": seeded()}
+    given["optimizer"] = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = data() if x is None else (x, y)
     return simulate(model, loss_fn, x, y, **{**given, **changes})
 

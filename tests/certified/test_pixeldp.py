@@ -14,16 +14,8 @@ from tests.golden import golden
 
 GOLDEN = golden("stobatch")
 RNG = np.random.default_rng(0)
-SCORES = [
-    (0.95, 0.05),
-    (0.6, 0.4),
-    (0.5, 0.5 - 1e-9),
-    (1.0, 5e-324),
-    (1e-300, 1e-310),
-    (0.3, 0.3),
-    (0.2, 0.7),
-    (0.0, 0.1),
-]
+SCORES = [(0.95, 0.05), (0.6, 0.4), (0.5, 0.5 - 1e-9), (0.3, 0.3), (0.2, 0.7), (0.0, 0.1)]
+SCORES += [(1.0, 5e-324), (1e-300, 1e-310)]
 SCORES += [(float(p), float(u)) for p, u in RNG.uniform(0.0, 1.0, (30, 2)) ** 3]
 DELTAS = [0.0, 1e-300, 1e-12, 1e-5, 0.01, 0.3, 1.0]
 EPSILONS = [0.0, 1e-300, 1e-9, 0.1, 1.0, 30.0, 800.0, 1e6]

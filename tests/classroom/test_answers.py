@@ -39,14 +39,8 @@ def test_a_cell_in_pieces() -> None:
 
 
 def test_only_what_is_needed_runs_and_in_its_order() -> None:
-    above = [
-        Cell("raise SystemExit"),
-        Cell("import no_such_package"),
-        Cell("a = 1"),
-        Cell("b = a + 1"),
-        Cell("b = b * 10"),
-        Cell("unused = print('never')"),
-    ]
+    lines = "raise SystemExit\nimport no_such_package\na = 1\nb = a + 1\nb = b * 10\nunused = print('never')"
+    above = [Cell(line) for line in lines.splitlines()]
     answer = Cell("c = b", "c")
     assert needed(above, [answer]) == above[2:5]
     outcome = run(above, answer, [Cell("assert c == 20")])

@@ -615,13 +615,8 @@ def test_a_folder_must_exist(loader, folder):
 # Neighbours
 
 
-ARRAYS = [
-    np.arange(24, dtype=np.uint8).reshape(4, 3, 2),
-    np.array([0.5, -1.0, 2.0]),
-    np.array([1.5, 2.5], np.float32),
-    np.array([True, False, True]),
-    np.array([[-3, 4]], np.int16),
-]
+ARRAYS = [np.arange(24, dtype=np.uint8).reshape(4, 3, 2), np.array([0.5, -1.0, 2.0]), np.array([1.5, 2.5], np.float32)]
+ARRAYS += [np.array([True, False, True]), np.array([[-3, 4]], np.int16)]
 
 
 @pytest.mark.parametrize("dataset", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")

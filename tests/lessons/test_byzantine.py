@@ -177,16 +177,11 @@ def test_the_least_batch_of_the_map_is_where_the_bound_passes_the_square_of_the_
         assert kappa**2 * 79_510 * at**2 < 4 <= kappa**2 * 79_510 * before**2
 
 
-def test_the_delta_of_one_step_is_the_excess_of_the_worst_pair():
-    """By summing the densities of the two laws, from their definition."""
-    figure = explorers.one_step()
-    frame = figure.frame(m=25, epsilon=0.2, records="120000")
-    s, q, m = theory.theorem_1_noise(clip_norm=2.0, q=25 / 120_000, m=25, epsilon=0.2, delta=1e-5), 25 / 120_000, 25
-    y = np.linspace(-12, 12, 400_001) * s
-    density = np.exp(-0.5 * (y / s) ** 2) / math.sqrt(2 * math.pi) / s
-    moved = np.exp(-0.5 * ((y - 4 / m) / s) ** 2) / math.sqrt(2 * math.pi) / s
-    excess = np.maximum((1 - q) * density + q * moved - math.exp(0.2) * density, 0).sum() * (y[1] - y[0])
-    assert frame.marks[-1].y[0] == pytest.approx(excess, rel=1e-6)
+def test_the_delta_of_one_step_is_that_of_the_theory():
+    step = {"clip_norm": 2.0, "q": 25 / 120_000, "m": 25, "epsilon": 0.2}
+    frame = explorers.one_step().frame(m=25, epsilon=0.2, records="120000")
+    exact = theory.one_step_delta(s=theory.theorem_1_noise(**step, delta=1e-5), **step)
+    assert frame.marks[-1].y[0] == pytest.approx(exact, rel=1e-6)
     assert "δ = 1.46e-05, more than" in frame.title
 
 

@@ -205,35 +205,29 @@ def test_several_queries_share_the_parts():
     assert found.counts.tolist() == [[*single, 0], [*single[::-1], 0], [0, 0, 100]]
 
 
-class Shifting:
-    """A callback that is well behaved for one chunk only."""
+ONE, TWO = np.zeros(64, dtype=int), np.zeros((64, 2), dtype=int)
+EVERY = r"^train must return an array of shape"
+WHOLE = r"^train must return whole numbers"
+MISBEHAVING = [
+    ([0], rf"{EVERY} \[64\] or \[64, queries\], got shape \(\)"),
+    ([ONE[:3]], rf"{EVERY} .*, got shape \(3,\)"),
+    ([TWO[:, :0]], r"got shape \(64, 0\)"),
+    ([np.zeros((64, 2, 2), dtype=int)], r"got shape \(64, 2, 2\)"),
+    ([[[0], [0, 1]] * 32], rf"{EVERY} .*, got shape \(\)"),
+    ([np.zeros(64)], rf"{WHOLE} from 0 to 1 .*, got float64"),
+    ([ONE > 0], rf"{WHOLE} .*, got bool"),
+    ([ONE + 2], rf"{WHOLE} from 0 to 1 .*, got 2 to 2"),
+    ([ONE - 1], rf"{WHOLE} .*, got -1 to -1"),
+    ([ONE, TWO], r"shape \[64\], as for the models before, got"),
+    ([ONE, ONE[:-1]], r"shape \[64\], as for the models before, got"),
+    ([ONE, ONE + 5], rf"{WHOLE} from 0 to 1 .*, got 5 to 5"),
+]
 
-    def __init__(self, then):
-        self.calls, self.then = 0, then
 
-    def __call__(self, records, members):
-        self.calls += 1
-        return np.zeros(len(members), dtype=int) if self.calls == 1 else self.then(len(members))
+@pytest.mark.parametrize(("returned", "message"), MISBEHAVING)
+def test_a_callback_that_misbehaves_is_refused_before_any_noise_is_drawn(returned, message):
+    """In the first chunk, or only in the second."""
 
-
-@pytest.mark.parametrize(
-    ("train", "message"),
-    [
-        (lambda records, members: 0, r"^train must return an array of shape \[64\] or \[64, queries\], got shape \(\)"),
-        (lambda records, members: np.zeros(3, dtype=int), r"^train must return an array of shape .*, got shape \(3,\)"),
-        (lambda records, members: np.zeros((64, 0), dtype=int), r"got shape \(64, 0\)"),
-        (lambda records, members: np.zeros((64, 2, 2), dtype=int), r"got shape \(64, 2, 2\)"),
-        (lambda records, members: [[0], [0, 1]] * 32, r"^train must return an array of shape .*, got shape \(\)"),
-        (lambda records, members: np.zeros(64), r"^train must return whole numbers from 0 to 1 .*, got float64"),
-        (lambda records, members: np.zeros(64, dtype=bool), r"^train must return whole numbers .*, got bool"),
-        (lambda records, members: np.full(64, 2), r"^train must return whole numbers from 0 to 1 .*, got 2 to 2"),
-        (lambda records, members: np.full(64, -1), r"^train must return whole numbers .*, got -1 to -1"),
-        (Shifting(lambda models: np.zeros((models, 2), dtype=int)), r"shape \[64\], as for the models before, got"),
-        (Shifting(lambda models: np.zeros(models - 1, dtype=int)), r"shape \[64\], as for the models before, got"),
-        (Shifting(lambda models: np.full(models, 5)), r"^train must return whole numbers from 0 to 1 .*, got 5 to 5"),
-    ],
-)
-def test_a_callback_that_misbehaves_is_refused_before_any_noise_is_drawn(train, message):
     class Watched(np.random.Generator):
         noise = 0
 
@@ -241,9 +235,9 @@ def test_a_callback_that_misbehaves_is_refused_before_any_noise_is_drawn(train, 
             Watched.noise += 1
             return super().laplace(*args, **kwargs)
 
-    rng = Watched(np.random.PCG64(0))
+    rng, answers = Watched(np.random.PCG64(0)), iter(returned)
     with pytest.raises(ValueError, match=message):
-        ask(np.zeros(8), train=train, rng=rng, n_models=128, chunk=64)
+        ask(np.zeros(8), train=lambda records, members: next(answers), rng=rng, n_models=128, chunk=64)
     assert Watched.noise == 0
 
 

@@ -168,16 +168,10 @@ def test_golden_crossing():
     assert _worst_pairs.meeting_point(second, first) == pytest.approx(GOLDEN["profile_crossing_eps"], abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        (1.1, 0.5, 1.0, 1e-8),
-        (4.0, 0.2, 0.5, 0.1),
-        (1.1, 0.3, 1.0, 1e-3),
-        (2.0, 0.5, 100.0, 0.5),
-        (30.0, 0.2, 0.02, 1e-12),
-    ],
-)
+MEETING = [(1.1, 0.5, 1.0, 1e-8), (4.0, 0.2, 0.5, 0.1), (1.1, 0.3, 1.0, 1e-3), (2.0, 0.5, 100.0, 0.5)]
+
+
+@pytest.mark.parametrize("given", [*MEETING, (30.0, 0.2, 0.02, 1e-12)])
 def test_the_larger_profile_is_the_larger_one(given):
     """At both signs of epsilon; below 0 the profile is 1 - e^epsilon + ..., up to which nothing matters."""
     first, second, both = _worst_pairs.worst_pairs(parameters(*given))

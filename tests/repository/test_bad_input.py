@@ -34,38 +34,14 @@ GOOD = DATA["good"] | {
     "parts": [(losses.gaussian(sigma=1.5), 2), (losses.laplace(scale=1.5), 1)],
 }
 TABLE = np.arange(6.0).reshape(3, 2) ** 2  # examples, or weights
-GOOD |= {
-    "noisy": TABLE,
-    "known": TABLE[0],
-    "index": 1,
-    "theta": TABLE[:2],
-    "gradient": TABLE[:2],
-    "hidden_noise": [1.0, 2.0],
-}
+GOOD |= {"noisy": TABLE, "known": TABLE[0], "theta": TABLE[:2], "gradient": TABLE[:2]}
 GOOD |= {"released": np.ones((3, 2, 2)), "limits": pixeldp.Limits(np.array([0.6, 0.1]), np.array([0.9, 0.4]))}
 GOOD |= {"predict": lambda noisy: np.zeros(len(noisy), dtype=int)}
 PART = {"delta": 0.0, "kind": "exact", "adjacency": "replace-one"}
 GOOD["guarantees"] = [guarantee.Guarantee(1.0, **PART)]
-GOOD_HERE = {
-    ("theorem_4_4", "sigma"): 20.0,
-    ("theorem_4_4", "q"): 0.01,
-    ("ptr.privacy.noise_multiplier", "epsilon"): 30.0,
-    ("discrete_laplace", "value"): 3,
-    ("discrete_gaussian", "value"): 3,
-}
-GOOD_HERE |= {(f"theorem_4_2{g}", "delta0"): 1e-8 for g in ("", "_printed")}
-SLOW = ("noise_multiplier", "epsilon_bounds", "epsilon_curve", "epsilon", "matching_gaussian_sigma")
-GOOD_HERE |= {(f"ptr.privacy.{f}", "tau"): 1.0 for f in SLOW}  # at smaller tau they take longer
-GOOD_HERE |= {("epsilon_by_rdp_branch_in_delta", "delta0"): 1e-8}
-GOOD_HERE |= {(f"{rule}_threshold", "n_byzantine"): 1 for rule in ("krum", "mda")}
-GOOD_HERE |= {(f"amplification.{f}", "adjacency"): "replace-one" for f in ("without_replacement", "with_replacement")}
-GOOD_HERE |= {("smoothing.certify", "x"): np.zeros((3, 2)), ("hoeffding_limits", "draws"): 100}
-GOOD_HERE |= {(f"budget.{f}", "beta"): 32 for f in ("printed_sensitivity", "sound_sensitivity", "gamma", "gamma_x")}
-GOOD_HERE |= {(f"budget.{f}", "beta"): 32 for f in ("input_scale", "hidden_scale", "claimed_epsilon", "sound_epsilon")}
-GOOD_HERE |= {("randomized_labels", "labels"): [0, 2, 1], ("sound_sensitivity", "low"): -1.0}
+GOOD_HERE = {(f, parameter): value for f, row in DATA["good_here"].items() for parameter, value in row.items()}
+GOOD_HERE |= {("smoothing.certify", "x"): np.zeros((3, 2))}
 GOOD_HERE |= {(f"reconstruction.{f}", "data"): TABLE for f in ("rank_test", "same_covariance")}
-GOOD_HERE |= {("labels_over_steps", "hidden"): np.array([[[0, 0]], [[1, 2]], [[3, 4]]])}
-GOOD_HERE |= {(f"pixeldp.{f}_accuracy", "correct"): [1, 0, 1] for f in ("conventional", "certified")}
 SIGNED = set(DATA["signed"])  # a negative number is good
 TRUE_IS_GOOD = {"bits", "answers", "above", "included", "correct"}
 NONE_IS_AN_ANSWER = {"pate.sparse_vector.above_threshold"}
