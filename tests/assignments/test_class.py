@@ -1,7 +1,5 @@
 """A class, from the seed to the pages: right, half right, wrong and dishonest students, and files that are none."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

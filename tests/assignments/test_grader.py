@@ -1,7 +1,5 @@
 """The border between answers and tests: what comes over it, what does not, and what no answer does to a verdict."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each sheet, drawn from several seeds: solutions pass, stubs and mistakes do not, and nothing is told beforehand."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

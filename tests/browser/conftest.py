@@ -1,7 +1,5 @@
 """The built site, a server for it, and one browser for the whole session."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

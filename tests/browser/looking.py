@@ -1,7 +1,5 @@
 """How the browser tests build pages, open them, and ask what they show."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 Python has 32 bits in a browser: that the checks pass there is tested here alone.
 """
 
-from __future__ import annotations
-
 import gzip
 import http.server
 import json

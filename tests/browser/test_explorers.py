@@ -1,7 +1,5 @@
 """Every explorer of the built site, driven as a reader drives it: by keyboard, by mouse, and from a file."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An explorer inside a real JupyterLab: a keyboard moves it there too, and the live face answers from the kernel."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """The extensions of the book: docstrings become pages, and formulas survive every place where Markdown may put them."""
 
-from __future__ import annotations
-
 import html
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The book in one file: nothing of the pages is lost on the way, and a browser prints it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

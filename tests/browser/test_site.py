@@ -1,7 +1,5 @@
 """Every page of the built site: self-contained, without errors, reachable, readable on a phone and in the dark."""
 
-from __future__ import annotations
-
 import base64
 import html
 import itertools

@@ -1,7 +1,5 @@
 """How the built pages hang together: numbers that start in each chapter, links to chapters, folded solutions."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

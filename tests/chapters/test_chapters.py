@@ -1,7 +1,5 @@
 """The numbers of the chapters: each function belongs to a cell, and what is false fails the run."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """The words of the course are introduced where they are first used, in the chapter that the list of words names."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

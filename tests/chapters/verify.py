@@ -5,8 +5,6 @@ Its arguments are the chapter's names, as they are when that cell has run, and `
 with the chapter's text. A failing ``assert`` shows its values, as in any test.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

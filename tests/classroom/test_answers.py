@@ -1,7 +1,5 @@
 """One answer by itself: which cells it needs, what it says, and that nothing of an earlier run is left."""
 
-from __future__ import annotations
-
 import pytest
 
 from dpml.classroom.answers import Cell, names, needed, pieces, run

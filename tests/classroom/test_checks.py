@@ -1,7 +1,5 @@
 """The checks of the exercises: right answers in every form pass, wrong ones get the sentence they need."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import math
 import re

@@ -1,7 +1,5 @@
 """The parts of the figures: bad input, the same output every time, escaping, and paths that keep their shape."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

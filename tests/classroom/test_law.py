@@ -1,7 +1,5 @@
 """The check of mechanisms: right ones pass in every form, wrong ones get the diagnosis of the law that they follow."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -1,7 +1,5 @@
 """What is solved, read from saved notebooks: those that a kernel ran, and those that nobody should trust."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

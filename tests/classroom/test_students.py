@@ -1,7 +1,5 @@
 """The students' copies: nothing of a solution survives, everything else does, and no student's file is touched."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """dpml.data: the shipped subset, the real download path against a server on this machine, neighbours."""
 
-from __future__ import annotations
-
 import _thread
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """What the tests of the exercises share: several answers to one item, and the message that an answer gets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Every exercise notebook: its stubs are kind, hide the solutions, and its checks survive any answer."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import itertools

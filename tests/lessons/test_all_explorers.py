@@ -1,7 +1,5 @@
 """Every explorer of every chapter, found by introspection: both faces, at the start and at each end of each control."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import importlib

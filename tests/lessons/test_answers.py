@@ -5,8 +5,6 @@ the message must have). They are answers that no machine makes: `test_every_mist
 statement judged wrongly, other numbers, and mechanisms with other noise; and it reads arguments, which none can judge.
 """
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Answers to the checks of chapter 13, right and wrong; `test_answers` tries them."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -4,8 +4,6 @@ more noise, less, none, and one noise for all.
 The items are read from the exercise notebooks, with the model answers that their solutions define.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import functools

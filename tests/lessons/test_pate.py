@@ -1,7 +1,5 @@
 """Answers to the exercises of chapter 06, right and wrong; `test_answers` tries them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

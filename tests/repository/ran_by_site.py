@@ -3,8 +3,6 @@
 `python -m tests.repository.ran_by_site` says so, with exit status 0; it relies on course.py to compare the package.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands of the course: what they refuse, when they make the environment, when they drop outputs."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import errno

@@ -1,7 +1,5 @@
 """Rules for all files of the repository: names, line ends, sizes, pins, notebooks."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import fnmatch

@@ -1,7 +1,5 @@
 """What the answers on the pages run on: fetched once, nothing but what Pyodide published, the same bytes each time."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -587,8 +587,9 @@ def overwritten(net, x):
     return net.last(out)
 
 
-def swap(x):
-    return x.transpose(0, 1)
+def time_first(layer):
+    """A layer that gets time first."""
+    return reshaped(lambda x: x.transpose(0, 1), layer, lambda x: x.transpose(0, 1))
 
 
 BATCH = 6
@@ -598,6 +599,8 @@ NO_STATISTICS = nn.BatchNorm1d(4, track_running_stats=False)
 NO_DROPOUT = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)
 DROPOUT = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.5, batch_first=True)
 SHARED = two(lambda net, x: net.last(functional.linear(torch.tanh(net.first(x)), net.first.weight)))
+MERGED = reshaped(lambda x: x.flatten(0, 1), nn.Linear(4, 5), lambda x: x.unflatten(0, (-1, 5)))
+DROPPING = reshaped(nn.Identity(), nn.LSTM(4, 5, 2, dropout=0.5, batch_first=True), nn.Identity())
 REFUSED = {
     "BatchNorm, no parameters": (before(nn.BatchNorm1d(4, affine=False)), ROWS, BY_BATCH),
     "BatchNorm without statistics, evaluated": (nn.Sequential(NO_STATISTICS, nn.Linear(4, 3)).eval(), ROWS, BY_BATCH),
@@ -606,29 +609,17 @@ REFUSED = {
     "divided by the largest": (between(lambda net, x: x / x.detach().abs().max()), ROWS, REMOVED),
     "for two or more": (nn.Sequential(nn.Linear(4, 3), Net(lambda net, x: x.squeeze()[:, :3])), ROWS, "fails on 1"),
     "used in its layer and elsewhere": (SHARED, ROWS, "'first.weight' differs from the ordinary one"),
-    "time first, other length": (
-        reshaped(swap, nn.Linear(4, 5), swap),
-        T5,
-        r"'layer' .Linear. with a tensor of shape \(5, 6, 4\)",
-    ),
-    "time first, same length": (reshaped(swap, nn.Linear(4, 5), swap), TB, "batch is not the first dimension"),
-    "recurrent, time first": (reshaped(swap, nn.LSTM(4, 5), swap), T5, "'layer' .LSTM. with a tensor of shape"),
-    "recurrent, same length": (reshaped(swap, nn.GRU(4, 5), swap), TB, "'layer' .GRU.|first dimension"),
+    "time first, other length": (time_first(nn.Linear(4, 5)), T5, r"'layer' .Linear. .* of shape \(5, 6, 4\)"),
+    "time first, same length": (time_first(nn.Linear(4, 5)), TB, "batch is not the first dimension"),
+    "recurrent, time first": (time_first(nn.LSTM(4, 5)), T5, "'layer' .LSTM. with a tensor of shape"),
+    "recurrent, same length": (time_first(nn.GRU(4, 5)), TB, "'layer' .GRU.|first dimension"),
     "attention, time first": (before(NO_DROPOUT, nn.Flatten()), TB, "one by one"),
-    "batch merged with time": (
-        reshaped(lambda x: x.flatten(0, 1), nn.Linear(4, 5), lambda x: x.unflatten(0, (-1, 5))),
-        T5,
-        r"'layer' .Linear. with a tensor of shape \(30, 4\)",
-    ),
+    "batch merged with time": (MERGED, T5, r"'layer' .Linear. with a tensor of shape \(30, 4\)"),
     "a table without input": (positions(5), T5, r"'table' .Given. with a tensor of shape \(5, 4\)"),
     "a table as long as the batch": (positions(BATCH), TB, "'table' .Given. with no tensor as input"),
     "a row for each place in the batch": (before(Own(BATCH, 4)), ROWS, "'0' .Own.|one by one"),
     "dropout in a layer": (before(DROPOUT, nn.Flatten()), T5, "'0.self_attn' .MultiheadAttention.*dropout"),
-    "dropout between recurrent layers": (
-        reshaped(nn.Identity(), nn.LSTM(4, 5, 2, dropout=0.5, batch_first=True), nn.Identity()),
-        T5,
-        "'layer' .LSTM.*dropout",
-    ),
+    "dropout between recurrent layers": (DROPPING, T5, "'layer' .LSTM.*dropout"),
     "an input changed in place": (two(overwritten, first=Own(4)), ROWS, "in place, got layer 'first'"),
     "nothing trained": (nn.Linear(4, 3).requires_grad_(False), ROWS, "requires_grad=True, got none"),
     "complex": (nn.Sequential(nn.Linear(4, 3, dtype=torch.complex64)), ROWS, "real parameters, got '0.weight'"),
