@@ -20,6 +20,7 @@ from assignments.item import Argued, Graded, Sheet
 from assignments.steps import split
 from dpml.classroom import checks
 from dpml.classroom.checks import NotYet
+from dpml.pate.sparse_vector import outcomes
 
 pytest.importorskip("nbgrader")
 SEEDS = ["spring", "autumn", "winter"]
@@ -72,6 +73,17 @@ def test_solutions_pass_and_others_do_not(slug: str, seed: str) -> None:
         assert len(item.wrong) >= 2
         for mistake, answer in item.wrong.items():
             assert outcome(sheet, answer, tests).startswith("NotYet: "), f"{item.name}, {mistake}"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_law_for_all_wrong_answers() -> Iterator[None]:
+    """The probabilities of a stream's outcomes, which each wrong answer is compared with, are computed once."""
+    original = outcomes.outcome_log_probability
+    once = functools.cache(lambda queries, above, rest: original(queries, above=above, **dict(rest)))
+    with pytest.MonkeyPatch.context() as patch:
+        remembered = lambda queries, *, above, **rest: once(tuple(queries), tuple(above), tuple(rest.items()))  # noqa: E731
+        patch.setattr(outcomes, "outcome_log_probability", remembered)
+        yield
 
 
 FEWER = """
