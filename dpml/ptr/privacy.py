@@ -164,25 +164,24 @@ def noise_multiplier(
     q, _, steps, delta = _checked(q, LEAST, tau, scale, delta0, steps, delta)
     epsilon = arguments.real("epsilon", epsilon, 1e-6, 1e4)
 
+    def spent(sigma: float) -> float:
+        return _upper(q, parameters(sigma, tau, scale, delta0), steps, delta)
+
     @functools.cache
     def of_tests() -> float:
         """What the answers of the tests cost at least: post-processing of the run, whatever sigma is."""
         test = losses.laplace(scale=scale)
         return losses.compose([(test if q == 1.0 else losses.poisson(test, q=q), steps)], delta=delta).lower
 
-    @functools.cache
-    def of_most_noise() -> float:
-        return _upper(q, parameters(_MOST, tau, scale, delta0), steps, delta)
-
     def excess(sigma: float) -> float:
         try:
-            value = _upper(q, parameters(sigma, tau, scale, delta0), steps, delta)
+            value = spent(sigma)
         except ValueError:  # the losses are beyond the range of floats
             return math.inf
         if value > epsilon and sigma > 1.0 and of_tests() > epsilon:
             raise ValueError(f"epsilon must be at least {of_tests():g}, what the tests alone cost, got {epsilon!r}")
         far = sigma > 1.0 and value > 8.0 * epsilon  # a long way to go: is there an end?
-        if value > epsilon and (far or sigma == _MOST) and (left := of_most_noise()) > epsilon:
+        if value > epsilon and (far or sigma == _MOST) and (left := spent(_MOST)) > epsilon:
             raise ValueError(f"epsilon must be at least {left:g}, what is left at sigma = {_MOST:g}, got {epsilon!r}")
         return value - epsilon
 
