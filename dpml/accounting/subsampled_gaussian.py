@@ -225,13 +225,6 @@ def _spans(order: float, q: float, sigma: float) -> Spans:
     def exponent(x: float) -> float:
         return -x * x / 2.0 + order * _loss(x, q, sigma)
 
-    def edge(left: float, right: float, level: float) -> float:
-        if exponent(left) >= level:
-            return left
-        return right - numerics.crossing(
-            lambda d: exponent(right - d) - level, low=0.0, high=right - left, width=1e-4 * (right - left)
-        )
-
     second, end = order / sigma, order / sigma + TAIL
     for _ in range(200):  # an increasing map: from above to its largest fixed point
         last, second = second, order * _share(second, q, sigma) / sigma
@@ -245,8 +238,9 @@ def _spans(order: float, q: float, sigma: float) -> Spans:
         reach *= 2.0
     if reach >= end or second <= reach or height < floor:
         return [(-TAIL, min(reach, end))]
-    left = edge(reach, second, floor)
-    return [(-TAIL, reach), (left, min(end, 2.0 * second - left + TAIL))]
+    gap = second - reach
+    half = numerics.crossing(lambda d: exponent(second - d) - floor, low=0.0, high=gap, width=1e-4 * gap)
+    return [(-TAIL, reach), (second - half, min(end, second + half + TAIL))]
 
 
 def _merged(first: Spans, last: Spans) -> Spans | None:
