@@ -224,10 +224,7 @@ def base_epsilon(epsilon: float, q: float) -> float:
 
 def sampled_loss(t: Array, q: float) -> Array:
     """log(1 + q (e^t - 1)), the inverse of `base_loss`."""
-    with np.errstate(over="ignore"):
-        near = np.log1p(q * np.expm1(np.minimum(t, 700.0)))
-        far = t + np.log(q + (1.0 - q) * np.exp(-np.maximum(t, 0.0)))
-    return np.where(t <= 1.0, near, far)
+    return np.where(t < 700.0, np.log1p(q * np.expm1(np.minimum(t, 700.0))), t + math.log(q))
 
 
 @remembered

@@ -80,7 +80,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.accounting.pld.pairs import Array
+from dpml.accounting.pld.pairs import Array, sampled_loss
 
 UNIT = 2.0**-53
 TAIL = 9.5
@@ -217,13 +217,8 @@ def grid(step: Step, least: float, largest: float, width: float) -> Grid:
         beyond = (y - step.cut) / _BEND
         near = np.log1p(np.exp(-np.abs(beyond)))
         y, log_slope = np.minimum(y, step.cut) - _BEND * near, -np.maximum(beyond, 0.0) - near
-    loss = _loss((y - 0.5 / step.sigma) / step.sigma, step.q)
+    loss = sampled_loss((y - 0.5 / step.sigma) / step.sigma, step.q)
     return Grid(y, loss, math.log(width / math.sqrt(2.0 * math.pi)) - 0.5 * y * y + log_slope, width, step)
-
-
-def _loss(w: Array, q: float) -> Array:
-    """log(1 + q (e^w - 1)) at increasing w."""
-    return np.where(w < 700.0, np.log1p(q * np.expm1(np.minimum(w, 700.0))), w + math.log(q))
 
 
 @np.errstate(under="ignore")
@@ -339,7 +334,7 @@ def layers(law: Tilted, step: Step, power: float) -> Layers:
     q, sigma = step.q, step.sigma
     y = np.linspace(law.low, law.high, _CELLS + 1)
     w = (y - 0.5 / sigma) / sigma
-    loss = _loss(w, q)
+    loss = sampled_loss(w, q)
     log_share = math.log(q) + w - loss
     share = np.exp(np.minimum(log_share, 0.0))
     constant = math.log(sigma / math.sqrt(2.0 * math.pi)) - law.log_moment
