@@ -27,7 +27,8 @@ Moment = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _PER_OCTAVE = 24
 _FIRST = np.arange(-28, 13)  # about the guess, which is more often too large
 _LEAST, _LARGEST = -40 * _PER_OCTAVE, 58 * _PER_OCTAVE  # where order = 1 + lambda still tells lambda
-_INSIDE = 21  # new points between the neighbours of the best
+_AROUND = np.array([-0.1, -0.03, 0.0, 0.03, 0.1])  # new points around a vertex, in widths of the bracket
+_INSIDE = np.linspace(0.0, 1.0, 11)  # and in the whole bracket
 _CLOSE = 1e-5  # where the search stops; near a smooth minimum it is then within 3e-6 of it
 _ROUNDING = 2.0**-40  # of each term: far more than its error, so that the sum is rounded up
 
@@ -61,12 +62,23 @@ def best(moment: Moment, steps: float, log_inverse_delta: float, *, guess: float
         low, high = max(i - 1, 0), min(i + 1, lam.size - 1)
         if max(values[low], values[high]) <= least * (1.0 + _CLOSE):
             break
-        lam = rounded(np.geomspace(lam[low], lam[high], _INSIDE))
+        a, b = math.log(lam[low]), math.log(lam[high])
+        middle = _vertex(np.log(lam[low : high + 1]).tolist(), values[low : high + 1].tolist()) if low < i < high else a
+        points = np.concatenate([a + (b - a) * _INSIDE, np.clip(middle + (b - a) * _AROUND, a, b)])
+        lam = rounded(np.exp(np.sort(points)))
         values = evaluate(lam)
         i = int(values.argmin())
         if values[i] < least:
             least, at = float(values[i]), float(lam[i])
     return least, at
+
+
+def _vertex(x: list[float], y: list[float]) -> float:
+    """Where the parabola through three points, the middle one lowest, has its minimum."""
+    left, right = (x[1] - x[0]) * (y[1] - y[2]), (x[1] - x[2]) * (y[1] - y[0])
+    if not math.isfinite(left - right) or left == right:
+        return x[1]
+    return x[1] - 0.5 * ((x[1] - x[0]) * left - (x[1] - x[2]) * right) / (left - right)
 
 
 def limits(q: float, sigma: float, steps: float, log_inverse_delta: float) -> tuple[float, float]:
