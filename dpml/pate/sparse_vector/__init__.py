@@ -181,12 +181,18 @@ def m_svec(
     cutoff = arguments.integer("cutoff", cutoff, 1, len(numbers))
     noise = privacy.m_svec_noise(epsilon=epsilon, delta=delta, cutoff=cutoff)
     rng = arguments.generator("rng", rng)
-    compared = _compared(
-        iter(numbers.tolist()), noise.threshold, noise.scale, 2.0 * noise.scale, cutoff, rng, end=False
-    )
-    passed = [above for _, above in compared]
-    released = [label if above else None for label, above in zip(labels, passed, strict=False)]
-    return Released(released, exhausted=passed.count(False) == cutoff)
+    released: list[Any] = []
+    left, noisy_threshold = cutoff, noise.threshold + float(rng.laplace(scale=noise.scale))
+    for label, distance in zip(labels, numbers, strict=True):
+        if left == 0:
+            break
+        if distance + float(rng.laplace(scale=2.0 * noise.scale)) >= noisy_threshold:
+            released.append(label)
+        else:
+            released.append(None)
+            left -= 1
+            noisy_threshold = noise.threshold + float(rng.laplace(scale=noise.scale))
+    return Released(released, exhausted=left == 0)
 
 
 def _compared(
@@ -196,15 +202,14 @@ def _compared(
     query_scale: float,
     cutoff: int,
     rng: np.random.Generator,
-    end: bool = True,
 ) -> Iterator[tuple[float, bool]]:
-    """Each true answer and its bit, in `cutoff` runs on one stream, each to the first bit `end`: AboveThreshold."""
+    """Each true answer and its bit, in `cutoff` runs of AboveThreshold, one after another on one stream."""
     for _ in range(cutoff):
         noisy_threshold = threshold + float(rng.laplace(scale=threshold_scale))
         for value in stream:
             above = value + float(rng.laplace(scale=query_scale)) >= noisy_threshold
             yield value, above
-            if above is end:
+            if above:
                 break
         else:
             return
