@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from assignments.item import Graded
-
-UNWRITTEN = 'raise NotImplementedError("write your answer here")'
+from dpml.classroom.students import CODE_STUB
 
 
 def imports(*ours: str) -> str:
@@ -129,7 +128,7 @@ def function(
     return Graded(
         name=name.replace("_", "-"),
         question=f"{title}\n\n{code(asked)}",
-        stub=f"{head}\n    {UNWRITTEN}",
+        stub=f"{head}\n    {CODE_STUB}",
         solution=f"{head}\n{body(right)}",
         visible=f'checks.properties(\n    {name},\n    name="{name}",\n    cases=[{shown}\n    ],\n)',
         hidden=f"def reference({takes}):\n{body(right)}\n\n{wrongs}\nchecks.function(\n    {name},\n"
@@ -171,7 +170,7 @@ def mechanism(
     return Graded(
         name=name.replace("_", "-"),
         question=f"{title}\n\n{code(asked)}",
-        stub=f"{head}\n    {UNWRITTEN}",
+        stub=f"{head}\n    {CODE_STUB}",
         solution=f"{head}\n{body(right)}",
         visible=f'checks.signature(\n    {name},\n    name="{name}",\n    called={probed},\n    returns={returns!r},\n)\n'
         f'print("✓ {name} can be called, and returns something; the grading tells whether it is right")',

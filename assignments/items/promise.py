@@ -14,6 +14,7 @@ from assignments.item import Argued, Graded, Sheet
 from assignments.items import drawing
 from assignments.items.drawing import code, function, mechanism, number, statements
 from dpml.audit import samples
+from dpml.classroom.students import CODE_STUB
 
 IMPORTS = drawing.imports("from dpml import mechanisms", "from dpml.audit import samples")
 
@@ -130,7 +131,7 @@ def many_categories(rng: np.random.Generator) -> Graded:
             which the answer is $\\varepsilon$-DP: under no category may an answer be more than $e^\\varepsilon$ times as
             likely as under another. All randomness comes from `rng`, a `numpy.random.Generator`.
         """),
-        stub=f'{head}\n    raise NotImplementedError("write your answer here")',
+        stub=f"{head}\n    {CODE_STUB}",
         solution=told.format(truth=right),
         visible=code(f"""
             rng = np.random.default_rng(1)
