@@ -393,7 +393,7 @@ def test_a_plan_never_decides_what_is_true():
     pair, steps, truth = pairs.poisson(pairs.gaussian(1.0), 0.01), 100, 0.718035661308094
     look = [(layout.coarse_law(pair), steps)]
     for lam, h, size in [(1.0, 0.01, 128), (30.0, 0.002, 256), (9.0, 0.02, 64), (0.2, 0.001, 1024)]:
-        plan = layout.plan_layout(look, math.log(1e-5), None, 1e-3, 1e-9, 0.0, profile.UNIT)
+        plan = layout.plan_layout(look, math.log(1e-5), None, 1e-3, 1e-9, 0.0, layout.rare_losses, profile.UNIT)
         plan = plan._replace(window=profile.Window(h, -0.3, size, lam, lam - 1.0, lam + 1.0))
         upper = bracket.profile_of([(pair, steps)], plan, discretise.worse).upper(truth)
         lower = bracket.profile_of([(pair, steps)], plan, discretise.better).lower(truth)

@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Iterator
 
 from dpml import numerics
-from dpml.accounting.pld.lattice import discretise, profile
-from dpml.accounting.pld.lattice.layout import Layout, coarse_law, plan_layout
-from dpml.accounting.pld.lattice.profile import Profile, Transform, Window, tilted_profile, transformed
+from dpml.accounting.pld.lattice import discretise
+from dpml.accounting.pld.lattice.layout import Layout, Rare, all_alike, coarse_law, plan_layout, rare_losses
+from dpml.accounting.pld.lattice.profile import FINEST, UNIT, Profile, tilted_profile, transformed
 from dpml.accounting.pld.limits import SMALLEST_DELTA, TOLERANCE, scale
 from dpml.accounting.pld.pairs import Pair, exchanged
 
@@ -25,10 +25,16 @@ _FARTHEST = 1e9  # no epsilon is searched beyond
 
 Parts = list[tuple[Pair, int]]
 _Build = Callable[..., discretise.Lattice]
+_Rarity = Callable[..., Rare | None]
 
 
 def layout_for(
-    parts: Parts, delta: float | None, epsilon: float | None, tolerance: float, slope: float = 0.0
+    parts: Parts,
+    delta: float | None,
+    epsilon: float | None,
+    tolerance: float,
+    slope: float = 0.0,
+    rarity: _Rarity = rare_losses,
 ) -> Layout:
     """A layout that spends on truncation what the tolerance allows, where that makes the lattice much smaller.
 
@@ -39,9 +45,9 @@ def layout_for(
     log_delta = None if finite is None else math.log(finite)
 
     def plan(spent: float) -> Layout:
-        layout = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, profile.UNIT)
-        if layout.felt and profile.FINEST < profile.UNIT:
-            finer = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, profile.FINEST)
+        layout = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, rarity, UNIT)
+        if layout.felt and FINEST < UNIT:
+            finer = plan_layout(laws, log_delta, epsilon, tolerance, spent, slope, rarity, FINEST)
             layout = min(layout, finer, key=lambda either: either.error)
         return layout
 
@@ -66,15 +72,13 @@ def largest(parts: Parts) -> float:
 
 def profile_of(parts: Parts, layout: Layout, build: _Build) -> Profile:
     """The profile of the composition after each pair was put on the lattice by `build`."""
-    window = layout.window
-    each = zip(parts, layout.ranges, strict=True)
-    return tilted_profile([(_seen(pair, ends, window, build), count) for (pair, count), ends in each], window)
-
-
-def _seen(pair: Pair, ends: tuple[float, float], window: Window, build: _Build) -> Transform:
-    place = discretise.offset(pair, window.h)
-    start, stop = discretise.index_range(pair, window.h, place, *ends)
-    return transformed(build(pair, window.h, place, start, stop), window)
+    h = layout.window.h
+    lattices = []
+    for (pair, count), ends in zip(parts, layout.ranges, strict=True):
+        place = discretise.offset(pair, h)
+        start, stop = discretise.index_range(pair, h, place, *ends)
+        lattices.append((transformed(build(pair, h, place, start, stop), layout.window), count))
+    return tilted_profile(lattices, layout.window)
 
 
 def certified(found: Profile, delta: float, guess: float, tolerance: float) -> float:
@@ -180,12 +184,23 @@ def epsilon_interval(parts: Parts, delta: float, tolerance: float, known: float 
 
 
 def delta_interval(parts: Parts, epsilon: float, tolerance: float) -> tuple[float, float]:
-    """(lower, upper) of delta at epsilon. Planned anew until the ends are close."""
+    """(lower, upper) of delta at epsilon. What losses that are not split leave wide, they may narrow when split."""
     if epsilon >= largest(parts):
         return infinite(parts) * (1.0 - 1e-12), infinite(parts) * (1.0 + 1e-12)
+    low, high = 0.0, 1.0
+    for rarity in (all_alike, rare_losses):
+        lower, upper = _delta_ends(parts, epsilon, tolerance, rarity)
+        low, high = max(low, lower), min(high, upper)
+        if high < SMALLEST_DELTA or high - low <= 1e-3 * high:
+            break
+    return min(low, high), high
+
+
+def _delta_ends(parts: Parts, epsilon: float, tolerance: float, rarity: _Rarity) -> tuple[float, float]:
+    """As `delta_interval`, with one way to tell which losses are split off. Planned anew until the ends are close."""
     low, high, known = 0.0, 1.0, None
     for last in (False, False, False, True):
-        layout = layout_for(parts, known, epsilon, tolerance)
+        layout = layout_for(parts, known, epsilon, tolerance, rarity=rarity)
         found = profile_of(parts, layout, discretise.worse)
         known = high = min(high, found.upper(epsilon))
         if high < SMALLEST_DELTA:
@@ -196,7 +211,7 @@ def delta_interval(parts: Parts, epsilon: float, tolerance: float) -> tuple[floa
             if width <= 1.0 or layout.cost >= 2**18:
                 break
             tolerance = tolerance / min(max(2.0 * width, 2.0), 64.0)
-    return min(low, high), high
+    return low, high
 
 
 def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: float) -> dict[int, float]:
@@ -216,7 +231,10 @@ def ends_on_lattices(removed: Pair, counts: list[int], delta: float, tolerance: 
 
 def _profiles(pair: Pair, counts: list[int], layout: Layout) -> Iterator[tuple[int, Profile]]:
     """Number of steps and profile, the largest number first, after one transform of the pair on its lattice."""
-    seen = _seen(pair, layout.ranges[0], layout.window, discretise.worse)
+    h = layout.window.h
+    place = discretise.offset(pair, h)
+    lattice = discretise.worse(pair, h, place, *discretise.index_range(pair, h, place, *layout.ranges[0]))
+    seen = transformed(lattice, layout.window)
     for count in reversed(counts):
         yield count, tilted_profile([(seen, count)], layout.window)
 

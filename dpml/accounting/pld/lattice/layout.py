@@ -15,6 +15,7 @@ few rare losses decide, which have no light tail), the transforms are made in lo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -87,12 +88,13 @@ def plan_layout(
     tolerance: float,
     budget: float,
     slope: float,
+    rarity: Callable[..., Rare | None],
     unit: float,
 ) -> Layout:
     """Layout for the epsilon at delta or the delta at epsilon, whichever is given, or for a pair of both.
 
     `budget` is the absolute delta that truncation may cost, `slope` that of -log delta in epsilon where it is
-    known to be steeper than the tilt, `unit` is that of rounding.
+    known to be steeper than the tilt, `rarity` says which losses are split off, `unit` is that of rounding.
     """
     steps = float(sum(count for _, count in laws))
     tails = [_tails(seen, budget / steps, 1e-11 / steps) for seen, _ in laws]
@@ -111,21 +113,28 @@ def plan_layout(
     positive = slice(len(lams), 2 * len(lams))
     k = log_mgf[positive]
     log_best = lams * np.log(lams) - (1.0 + lams) * np.log1p(lams)
-    rare, faint = rare_losses(laws, log_delta, epsilon, unit), math.log(_FAINT * unit)
+    rare, faint = rarity(laws, log_delta, epsilon, unit), math.log(_FAINT * unit)
     if rare:
-        epsilon, log_delta = rare.epsilon, rare.log_delta
-    if rare or epsilon is None:
-        assert log_delta is not None, "a plan needs delta or epsilon"
-        bounds = (k - log_delta + log_best) / lams
+        best = int(np.argmin((k - rare.log_delta + log_best) / lams))
+        value = rare.log_delta + lams * rare.epsilon - k
+        guess = rare.epsilon
+    elif epsilon is not None:
+        best = int(np.argmin(k - lams * epsilon + log_best))
+        guess = epsilon
     else:
-        bounds = k - lams * epsilon + log_best
-    best = int(np.argmin(bounds))
-    guess = max(float(bounds[best]), 0.0) if epsilon is None else epsilon
-    relative, shrink = scale(guess), k - lams * guess
-    log_bound = float(shrink[best] + log_best[best])
+        assert log_delta is not None, "a plan needs delta or epsilon"
+        bound = (k - log_delta + log_best) / lams
+        best = int(np.argmin(bound))
+        guess = max(float(bound[best]), 0.0)
+    relative = scale(guess)
+    log_bound = min(0.0, float(k[best] - lams[best] * guess + log_best[best]))
     # what delta is, in units of the tilted total mass: known, or as the Chernoff bound has it, and less for other tilts
-    value = (log_bound - 3.0 if log_delta is None or epsilon is None else log_delta) - shrink
-    log_bound = min(0.0, rare.log_delta if rare else log_bound)
+    if rare:
+        log_bound = min(0.0, rare.log_delta)
+    elif log_delta is not None and epsilon is not None:
+        value = log_delta + (lams * guess - k)
+    else:
+        value = log_best[best] - 3.0 + (lams - lams[best]) * guess + k[best] - k
     h, moving = 0.0, steps
     for _ in range(4):
         h = 0.9 * math.sqrt(8.0 * tolerance * relative / (moving * (max(float(lams[best]), slope) + 1.0)))
@@ -184,6 +193,10 @@ class Rare(NamedTuple):
     common: float  # losses up to it are common
     steep: float  # a tilt that shows that sums of those are nothing beside delta, also somewhat below epsilon
     noise: float  # the part of delta that rounding may amount to
+
+
+def all_alike(laws: list[tuple[CoarseLaw, int]], log_delta: float | None, epsilon: float | None, unit: float) -> None:
+    """No split, whatever the losses."""
 
 
 def rare_losses(
