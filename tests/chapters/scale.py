@@ -92,6 +92,12 @@ def cell_35(long, says):
     says({"3.7": long[10**6][0] / long[10**5][0]})
 
 
+def cell_76(curves, long, says):
+    says({"0.59": curves["Rényi"][0], "0.009": curves["tight"][0]})
+    for curve, last in zip(curves.values(), long[10**6][:2], strict=True):
+        assert sorted(curve) == curve.tolist() and curve[-1] == pytest.approx(last, rel=1e-3)
+
+
 def cell_37(claims, ptr_, dpsgd_, printed, bare, says):
     assert [one > other for _, one, other in claims] == [True, True, False, True, True, False, False]
     arms = {arm["method"]: arm for arm in recorded("ptr_tables")["gpu"]["arms"]}
