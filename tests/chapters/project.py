@@ -10,9 +10,10 @@ from dpml.accounting import composition, pld
 from dpml.lessons.project import explorers
 
 
-def cell_70(largest_group):
+def cell_70(largest_group, says):
     assert composition.group_privacy(epsilon=2.0, delta=1e-5, size=largest_group).delta < 1
     assert largest_group < 1437 / 13
+    says({"110": 1437 / 13}, within=1.0)
 
 
 def cell_09(rehearsal, labels_by_votes, sigma_alone, says):

@@ -92,16 +92,19 @@ def cell_35(long, says):
     says({"3.7": long[10**6][0] / long[10**5][0]})
 
 
-def cell_76(curves, long, says):
+def cell_76(counts, curves, long, says):
+    says({"174": len(counts)})
     says({"0.59": curves["Rényi"][0], "0.009": curves["tight"][0]})
     for curve, last in zip(curves.values(), long[10**6][:2], strict=True):
         assert sorted(curve) == curve.tolist() and curve[-1] == pytest.approx(last, rel=1e-3)
 
 
 def cell_37(claims, ptr_, dpsgd_, printed, bare, says):
-    assert [one > other for _, one, other in claims] == [True, True, False, True, True, False, False]
+    assert [one > other for _, one, other in claims] == [True, True, False, True, True, False, False, False]
     arms = {arm["method"]: arm for arm in recorded("ptr_tables")["gpu"]["arms"]}
     says({"691": arms["TSGD+Gaussian, paper"]["steps"], "3,746": arms["TSGD+PTR"]["steps"]})
     says({"2.7": dpsgd_ - ptr_, "1.8": bare - printed, "0.55": arms["TSGD+PTR"]["sigma"] * 0.5})
+    spends = [arms[name]["spent"] for name in ("DP-SGD, paper", "TSGD+Gaussian, paper", "TSGD+PTR", "DP-SGD, matched")]
+    assert all(spent == pytest.approx(2.0, rel=1e-3) for spent in spends)
     assert "4/tau = 8" in arms["TSGD+PTR"]["broken"], "so that tau is one half"
     assert arms["TSGD+PTR"]["spent"] == pytest.approx(arms["DP-SGD, matched"]["spent"], rel=1e-3)

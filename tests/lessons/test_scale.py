@@ -98,7 +98,7 @@ RIGHT = {
 WRONG = {
     items.check_shared_count: [(gaussian_shares, "does not follow the law")],
     items.check_smaller_wins: [
-        ({"epsilon": 0.1, "delta": 0.05, "small": 0.3, "large": 0.8}, "in the large one"),
+        ({"epsilon": 0.1, "delta": 0.05, "small": 0.3, "large": 0.8}, "A smaller ε helps the small batch"),
         ({"epsilon": 0.1, "delta": 0.05, "small": 0.8, "large": 0.3}, "the small one below the large one"),
     ],
 }
@@ -168,6 +168,25 @@ def test_the_noise_of_the_figure_keeps_its_promise(plan, n):
     assert found == pytest.approx(3.0, rel=1e-3) and f"{steps:,} steps" in frame.title
     assert frame.beside[-1].y[0] == pytest.approx(frame.marks[-1].y[0] / math.sqrt(steps))
     assert min(frame.beside[1].y) >= frame.beside[0].y * (1 - 1e-6), "no run has less than the least"
+
+
+@pytest.mark.parametrize("plan", ["passes", "steps", "more"])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
+def test_no_run_of_the_figure_has_less_than_the_least(plan, epsilon):
+    """Which the chapter says of every state: it is no theorem, as the next test shows."""
+    frame = explorers.batch_and_noise().frame(batch=600, epsilon=epsilon, plan=plan)
+    assert min(frame.beside[1].y) >= frame.beside[0].y * (1 - 1e-6)
+
+
+def test_the_least_noise_is_not_the_least_at_every_delta():
+    """And the sentence of the check is true: a smaller epsilon and a larger delta help the small batch."""
+
+    def ratio(epsilon, delta):
+        small, large = (pld.noise_multiplier(q=q, steps=1, epsilon=epsilon, delta=delta) / q for q in (0.3, 1.0))
+        return small / large
+
+    assert ratio(0.01, 0.2) < 0.95 < ratio(0.3, 0.2) < ratio(1.0, 0.2)
+    assert ratio(1.0, 0.29) < ratio(1.0, 0.2) < ratio(1.0, 0.05)
 
 
 def test_what_is_left_of_a_promise_depends_on_who_is_there():

@@ -322,7 +322,7 @@ def check_searched_sigma(answer: Any) -> None:
 
 
 def check_mixed_delta(answer: Any) -> None:
-    """A step of the proof that fewer chances need no more noise."""
+    """A step of the proof that a smaller sampling probability needs no more noise."""
 
     def bound(of: Callable[[float, float, float], float]) -> Callable[..., float]:
         return lambda delta, *, t, a: of(delta, max(0.0, 1.0 - t), a)
@@ -352,6 +352,10 @@ def check_mixed_delta(answer: Any) -> None:
             Mistake(bound(lambda delta, own, a: a * own + (1.0 - a) * delta), "the weights have changed places."),
             Mistake(bound(lambda delta, own, a: delta), "true, and not sharp: the weight a is not used."),
             Mistake(bound(lambda delta, own, a: own + a * delta), "the part of Q has the weight 1 − a."),
+            Mistake(
+                bound(lambda delta, own, a: 1.0 - a + a * delta),
+                "the part of Q is compared with t Q, not with nothing: Q and Q differ by (1 − t)₊.",
+            ),
         ],
         hint="The convex function of a mixture is at most the mixture of its values.",
     )
@@ -387,7 +391,10 @@ def check_smaller_wins(answer: Any) -> None:
         small, large = noises(value)
         if small < large * (1 - 1e-6):
             return None
-        return f"the noise is {small:.4g} C/n in the small batch and {large:.4g} C/n in the large one."
+        return (
+            f"the noise is {small:.4g} C/n in the small batch and {large:.4g} C/n in the large one. A smaller ε helps "
+            "the small batch, and so does a δ nearer to its q."
+        )
 
     checks.counterexample(
         answer,
