@@ -352,10 +352,7 @@ def check_mixed_delta(answer: Any) -> None:
             Mistake(bound(lambda delta, own, a: a * own + (1.0 - a) * delta), "the weights have changed places."),
             Mistake(bound(lambda delta, own, a: delta), "true, and not sharp: the weight a is not used."),
             Mistake(bound(lambda delta, own, a: own + a * delta), "the part of Q has the weight 1 − a."),
-            Mistake(
-                bound(lambda delta, own, a: 1.0 - a + a * delta),
-                "the part of Q is compared with t Q, not with nothing: Q and Q differ by (1 − t)₊.",
-            ),
+            Mistake(bound(lambda delta, own, a: 1.0 - a + a * delta), "of Q less t Q a part (1 − t)₊ is left, not 1."),
         ],
         hint="The convex function of a mixture is at most the mixture of its values.",
     )
@@ -391,10 +388,8 @@ def check_smaller_wins(answer: Any) -> None:
         small, large = noises(value)
         if small < large * (1 - 1e-6):
             return None
-        return (
-            f"the noise is {small:.4g} C/n in the small batch and {large:.4g} C/n in the large one. A smaller ε helps "
-            "the small batch, and so does a δ nearer to its q."
-        )
+        noise = f"the noise is {small:.4g} C/n in the small batch and {large:.4g} C/n in the large one."
+        return f"{noise} A smaller ε helps the small batch, and so does a δ nearer to its q."
 
     checks.counterexample(
         answer,
