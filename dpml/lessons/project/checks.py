@@ -431,7 +431,7 @@ def check_statement(answer: Any, plan: Any, sigma: Any, run: Any, audited: Any) 
         ),
         Mistake(
             words["neighbours"] != "add/remove",
-            "the accountant computed for “add/remove”. To replace an image is two such steps.",
+            "write “add/remove”: that is what was accounted. To replace an image is two such steps.",
         ),
         Mistake(
             words["kind"] != "upper bound",
@@ -448,7 +448,7 @@ def check_statement(answer: Any, plan: Any, sigma: Any, run: Any, audited: Any) 
         ),
         Mistake(
             not (_same(number["at least"], least, 0.01) and _same(number["confidence"], sure)),
-            "“at least” and “confidence” are those of the audit, its ε up to 1 %.",
+            "“at least” and “confidence”, a share from 0 to 1, are those of the audit, its ε up to 1 %.",
         ),
         Mistake(
             abs(number["accuracy"] - _accuracy(run.model)) > 0.003,
