@@ -95,6 +95,9 @@ STATEMENT = {"record": "an image with its label", "neighbours": "add/remove", "e
 STATEMENT |= {"kind": "upper bound", "sampling": "Poisson", "tuning covered": True, "n public": False}
 STATEMENT |= {"accuracy": round(ACCURACY, 3), "at least": PROVED, "confidence": 0.95}
 STATEMENT["not promised"] = "anything to a person with several images, or that nothing about clothes is learned"
+OTHER_WORDS = {"record": "One IMAGE; a person may have several", "kind": "at most", "sampling": " Poisson sampling "}
+OTHER_WORDS |= {"neighbours": "one record added or removed", "tuning_covered": np.bool_(True), "epsilon": 1.01 * TOTAL}
+OTHER_WORDS["not_promised"] = f"that the data are anonymous, or {STATEMENT['not promised']}"
 
 
 def plan(**changed: Any) -> dict[str, Any]:
@@ -144,12 +147,12 @@ RIGHT = {
     items.check_best_of: [(0.4, 0.2, 30), [np.float64(1 / (1 + math.e)), 0.5, 100]],
     items.check_run: [given(RUN), given(run_of(drawn=25_500, model=nn.Sequential(nearest_mean(), nn.Identity())))],
     items.check_audited: [given(AUDIT), given(audit_of(RUN, canaries=1000, guesses=50, confidence=0.99))],
-    items.check_statement: [said(), said(epsilon=1.01 * TOTAL, record="One IMAGE", sampling=" poisson ")],
+    items.check_statement: [said(), said(**OTHER_WORDS)],
 }
 
 WRONG = {
     items.check_plan: [
-        (plan(delta=1e-4), "one record in full"),
+        (plan(delta=1e-4), "with probability 1/n"),
         (plan(delta=0.0), "above 0"),
         (plan(q=500), "q is at most 1"),
         (plan(steps=2.5), "whole numbers"),
@@ -157,7 +160,7 @@ WRONG = {
         (plan(expected_batch=0.05), "what a batch has on average"),
         (plan(steps=5000), "takes minutes"),
         (plan(trials=1), "chooses nothing"),
-        (plan(trial_noise=0.5), "dearer of the two"),
+        (plan(trial_noise=0.5), "need only rank"),
         (plan(trial_noise="twice"), "'trial_noise' is text"),
         ({name: value for name, value in PLAN.items() if name != "delta"}, "without its δ"),
         ({"q": 0.05}, "no entry ['expected_batch']"),
@@ -191,8 +194,7 @@ WRONG = {
     ],
     items.check_run: [
         (given(run_of(sgd())), "without noise"),
-        (given(run_of(sampling=FixedSize(m=500))), "no Poisson samples"),
-        (given(run_of(sampling=FullBatch(expected_batch=500.0))), "no Poisson samples"),
+        *((given(run_of(sampling=s)), "no Poisson samples") for s in (FixedSize(m=500), FullBatch(expected_batch=5e2))),
         (given(run_of(sampling=Poisson(q=0.05))), "computed its divisor from n"),
         (given(run_of(delta=1e-5)), "another δ"),
         (given(run_of(dp_sgd(sigma=1.1 * SIGMA, clip_norm=1.0))), "Which one differs"),
@@ -215,20 +217,21 @@ WRONG = {
     items.check_statement: [
         (said(epsilon=ALONE), "the ε of the final run"),
         (said(epsilon=PROVED), "a lower bound is quoted"),
-        (said(epsilon=0.7 * TOTAL), "below what holds"),
+        (said(epsilon=0.9992 * TOTAL), "below what holds"),
         (said(epsilon=1.3 * TOTAL), "larger than the one"),
         (said(delta=1e-5), "not the plan's"),
-        (said(record="one person"), "no more is protected"),
+        (said(record="one person with all images, or one image"), "no more is protected"),
         (said(record="one image, anonymous"), "no property of a model"),
         (said(neighbours="replace-one"), "two such steps"),
-        (said(kind="exact"), "proved, for all data"),
-        (said(sampling="shuffled batches"), "None was shuffled"),
+        (said(kind="upper bound, measured"), "proved, for all data"),
+        (said(sampling="Poisson, shuffled"), "None was shuffled"),
         (said(tuning_covered=False), "covers the choice"),
         (said(n_public=True), "n is protected too"),
-        (said(at_least=0.0), "those of the audit"),
-        (said(confidence=0.99), "those of the audit"),
-        (said(accuracy=100 * ACCURACY), "from 0 to 1"),
-        (said(not_promised="nothing"), "12 words"),
+        *((said(**lie), "those of the audit") for lie in ({"at_least": 1.008 * PROVED}, {"confidence": 0.99})),
+        (said(accuracy=ACCURACY + 0.0028), "from 0 to 1"),
+        *((said(not_promised=text), "12 words") for text in ("nothing", "word " * 12, "we promise that others " * 4)),
+        (Several(STATEMENT, SETTINGS | {"run": run_of(sgd()), "audited": AUDIT}), "without noise"),
+        (Several(STATEMENT, SETTINGS | {"run": RUN, "audited": audit_of(run_of(steps=49))}), "Which one differs"),
         (said(accuracy="good"), "'accuracy' is text"),
         (without("delta"), "without its δ"),
         (without("kind"), "no entry ['kind']"),
