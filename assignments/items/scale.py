@@ -78,7 +78,7 @@ def times_the_least(rng: np.random.Generator) -> Graded:
     called = "batch=100, n=1000, steps=20, epsilon=2.0, delta=1e-5"
     return function(
         "times_the_least",
-        title="How far above the least?",
+        title="How far above full batches?",
         asked=f"""{code(NOISE)}
 
 Write `times_the_least(*, batch, n, steps, epsilon, delta)`: the noise on a coordinate of the *average of all noisy means*, over the
@@ -94,7 +94,7 @@ noise that the same average has if every step uses all records at the same $(\\v
         mistakes={
             "the average of independent noises has the deviation of one over the root of their number.": {"root": "1"},
             "it divides by the number of steps; deviations fall with its root.": {"root": "steps"},
-            "the least noise is that of one Gaussian mechanism on the mean of all n records.": {"one": f"({ONE} / n)"},
+            "with all records it is the noise of one Gaussian mechanism on the mean of n.": {"one": f"({ONE} / n)"},
             "noise for a single step is not enough for all.": {"sigma": SIGMA.replace("steps=steps", "steps=1")},
         },
         hint="σ/(B√T) in the run; with all records the T steps are one Gaussian mechanism.",
@@ -366,11 +366,12 @@ BANK = [
     ("At equal $q$, $T$, ε and δ twice the records have half the noise on the mean.", True, "the same σ over twice the batch."),
     ("At equal batch and number of steps more records never need more noise.", True, "q falls, and with it σ at most."),
     ("At equal batch and number of steps the noise of the mean falls as 1/n.", False, "it falls with σ alone, much slower."),
-    ("With all records in each step the average of all noisy means has the same noise, however many steps there are.", True,
+    ("At equal ε and δ, with all records in each step, the average of all noisy means has the same noise for every T.", True,
      "σ grows with the root of T, and the average takes that back."),
     ("At every ε and δ the larger of two batches has the smaller noise on its mean.", False,
      "for one step with a large δ and an ε near 0 the smaller one wins."),
-    ("The expected length of the noise grows with the root of the number of parameters.", True, "the squares add up."),
+    ("At equal noise on each coordinate the expected squared length of the noise is in proportion to $d$.", True,
+     "the variances add up."),
     ("A model of twice the parameters loses twice as much to the noise, whatever the loss.", False,
      "on a quadratic loss the trace of the Hessian counts, and flat directions add nothing to it."),
     ("Norms of gradients may be rounded roughly, as clipping is rough anyway.", False,

@@ -90,8 +90,8 @@ RIGHT = {
     items.check_searched_sigma: [together, by_bisection],
     items.check_mixed_delta: [with_an_if, moved],
     items.check_smaller_wins: [
-        {"epsilon": 0.01, "delta": 0.25, "small": 0.3, "large": 0.9},
         {"epsilon": 1e-3, "delta": 0.1, "small": Fraction(3, 20) + 0.0, "large": 1},
+        {"epsilon": 1e-3, "delta": 9e-4, "small": 1e-3, "large": np.float64(1.0)},
     ],
 }
 
@@ -167,11 +167,10 @@ def test_the_noise_of_the_figure_keeps_its_promise(plan, n):
     found = pld.epsilon(q=600 / n, sigma=frame.marks[-1].y[0] * 600, steps=steps, delta=1e-5).epsilon
     assert found == pytest.approx(3.0, rel=1e-3) and f"{steps:,} steps" in frame.title
     assert frame.beside[-1].y[0] == pytest.approx(frame.marks[-1].y[0] / math.sqrt(steps))
-    assert min(frame.beside[1].y) >= frame.beside[0].y * (1 - 1e-6), "no run has less than the least"
 
 
 @pytest.mark.parametrize("plan", ["passes", "steps", "more"])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 8.0])
 def test_no_run_of_the_figure_has_less_than_the_least(plan, epsilon):
     """Which the chapter says of every state: it is no theorem, as the next test shows."""
     frame = explorers.batch_and_noise().frame(batch=600, epsilon=epsilon, plan=plan)
@@ -187,6 +186,12 @@ def test_the_least_noise_is_not_the_least_at_every_delta():
 
     assert ratio(0.01, 0.2) < 0.95 < ratio(0.3, 0.2) < ratio(1.0, 0.2)
     assert ratio(1.0, 0.29) < ratio(1.0, 0.2) < ratio(1.0, 0.05)
+
+
+def test_whoever_knows_the_coins_sees_no_amplification():
+    """With them the output is a batch, the same for D and D', and then one Gaussian mechanism with probability q."""
+    known = mechanisms.gaussian_epsilon(sigma=2.0, delta=1e-6 / 0.3)
+    assert pld.epsilon(q=0.3, sigma=2.0, steps=1, delta=1e-6).epsilon < 0.8 * known
 
 
 def test_what_is_left_of_a_promise_depends_on_who_is_there():

@@ -401,11 +401,6 @@ def check_smaller_wins(answer: Any) -> None:
                 "a δ of at least the small q covers whoever is drawn, without any noise. Take δ below it.",
                 example={"epsilon": 1.0, "delta": 0.3, "small": 0.2, "large": 0.5},
             ),
-            Mistake(
-                lambda value: read(value)[1] < 1e-3,
-                "a small δ is decided far out in the tail, and there the larger batch wins. Try a large δ.",
-                example={"epsilon": 1.0, "delta": 1e-5, "small": 0.1, "large": 0.5},
-            ),
         ],
         shows=lambda value: "the noise is {:.4g} C/n, less than {:.4g} C/n".format(*noises(value)),
     )

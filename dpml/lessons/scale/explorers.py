@@ -40,7 +40,7 @@ def batch_and_noise() -> Explorer:
         run = step / math.sqrt(steps)
         return Frame(
             title=f"Batches of {batch:,}, {steps:,} steps: noise of {scientific(step)} C in a step, over the run "
-            f"{run / floor:.3g} times the least.",
+            f"{run / floor:.3g} times that of all records.",
             readout=f"{n:,} records, ε = {epsilon:g}: σ = {step * batch:.3g}. The average has noise of "
             f"{scientific(run)} C; all records in each step would leave {scientific(floor)} C.",
             marks=[
