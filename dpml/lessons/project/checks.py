@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,23 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml import data
-from dpml.accounting import composition, pld
+from dpml.accounting import composition, guarantee, pld
 from dpml.accounting.pld import losses
 from dpml.audit.one_run import one_run_lower_bound, right_guesses
 from dpml.classroom import checks, laws
 from dpml.classroom.checks import Mistake, NotYet
 from dpml.classroom.comparison import as_finite
 from dpml.classroom.laws import Law
-from dpml.classroom.verdict import kind, passed, require_written
+from dpml.classroom.verdict import kind, passed, require_written, shown
 
 RECORDS = 10_000
 PLAN = ("q", "expected_batch", "clip_norm", "steps", "trials", "trial_steps", "trial_noise", "epsilon", "delta")
 NUMBERS = ("epsilon", "delta", "accuracy", "at least", "confidence")
-WORDS = ("record", "neighbours", "kind", "sampling", "not promised")
+WORDS = {
+    "record": ("image", "person", "pixel"),
+    "neighbours": guarantee.ADJACENCIES,
+    "kind": guarantee.KINDS,
+    "sampling": guarantee.SAMPLINGS,
+}
+"""What an entry of a statement may say."""
+
 AGREE = 1 + 1e-5  # so far two accountants agree that bound the same epsilon from above
-OTHERS = r"\b(?:person|people|user|writer|owner|individual|famil|group|set|images|pictures|pixel)"
-CLAIMS = r"^we (?:promise|guarantee)|nothing (?:that )?is (?:not|left)"
-LIMITS = rf"(?!.*{CLAIMS}).*(?:{OTHERS}|several|learn|infer|general|propert|other).*"
 
 
 # ---- in the text of the chapter ----
@@ -404,10 +407,13 @@ def check_audited(answer: Any, plan: Any, sigma: Any) -> None:
 
 def check_statement(answer: Any, plan: Any, sigma: Any, run: Any, audited: Any) -> None:
     """The privacy statement: it says what holds of these runs, all of it, and no more."""
-    said = _entries(answer, (*NUMBERS, *WORDS, "tuning covered", "n public"), name="statement")
+    said = _entries(answer, (*NUMBERS, *WORDS, "tuning covered", "n public", "not promised"), name="statement")
     settings, noise = _plan(plan), _sigma(sigma)
     number = _numbers(said, NUMBERS, name="statement")
-    words = {key: " ".join(str(said[key]).casefold().split()) for key in WORDS}
+    for key, options in WORDS.items():
+        if not isinstance(said[key], str) or said[key] not in options:
+            listed = ", ".join(f"“{one}”" for one in options)
+            raise NotYet(f"statement: its entry {key!r} is one of {listed}, but it is {shown(said[key], width=40)}.")
     if not hasattr(run, "model") or not hasattr(audited, "evidence"):
         raise NotYet("statement: it is about the run and the audit of the items before. Let their checks pass first.")
     total, alone = (_spent(settings, noise, trials=count) for count in (settings["trials"], 0))
@@ -415,13 +421,8 @@ def check_statement(answer: Any, plan: Any, sigma: Any, run: Any, audited: Any) 
     _check_guarantee(run.guarantee, settings, noise, name="run")
     _check_guarantee(audited.run.guarantee, settings, noise, name="audited")
     accuracy, below = _accuracy(run.model), number["epsilon"] < total / AGREE
-    record = re.split(r"[;.(]|\bnot\b", words["record"])[0]  # what follows may say whom it does not protect
     _first(
         "statement",
-        Mistake(
-            any("anonym" in words[key] for key in WORDS[:-1]),
-            "“anonymous” is no property of a model. Say which ε, for which neighbours.",
-        ),
         Mistake(
             below and _same(number["epsilon"], least, 0.01),
             "a lower bound is quoted as a guarantee. The audit says ε at least; the promise is ε at most.",
@@ -434,20 +435,20 @@ def check_statement(answer: Any, plan: Any, sigma: Any, run: Any, audited: Any) 
         Mistake(number["epsilon"] > 1.021 * total, "this ε is larger than the one of all runs together."),
         Mistake(not _same(number["delta"], settings["delta"], 1e-3), "this δ is not the plan's."),
         Mistake(
-            not re.search(r"\b(?:image|picture)\b", record) or re.search(OTHERS, record),
+            said["record"] != "image",
             "one image is added or removed, and no more is protected: a person may be in several.",
         ),
         Mistake(
-            words["neighbours"] not in ("add/remove", "one record added or removed"),
-            "write “add/remove”: that is what was accounted. To replace an image is two such steps.",
+            said["neighbours"] != "add/remove",
+            "add/remove is what was accounted. To replace an image is two such steps.",
         ),
         Mistake(
-            words["kind"] not in ("upper bound", "an upper bound", "at most"),
+            said["kind"] != "upper bound",
             "the number is an “upper bound”: proved, for all data, not measured, and perhaps not the least.",
         ),
         Mistake(
-            words["sampling"] not in ("poisson", "poisson sampling", "poisson samples"),
-            "say the sampling that was done, which is also the one accounted: “Poisson”. None was shuffled.",
+            said["sampling"] != "Poisson",
+            "say the sampling that was done, which is also the one accounted.",
         ),
         Mistake(said["tuning covered"] not in [True], "the trials are in the total, so ε covers the choice."),
         Mistake(
@@ -464,8 +465,8 @@ def check_statement(answer: Any, plan: Any, sigma: Any, run: Any, audited: Any) 
             "this is not the accuracy of run.model on the 2,000 test images, as a share from 0 to 1.",
         ),
         Mistake(
-            len(words["not promised"].split()) < 12 or not re.fullmatch(LIMITS, words["not promised"]),
-            "say in 12 words or more what is not promised: whom ε does not cover, what may not be inferred.",
+            len(str(said["not promised"]).split()) < 12,
+            "say in 12 words or more what is not promised: whom ε does not cover, what may still be learned.",
         ),
     )
     passed("statement", f"it says what holds of your runs: (ε, δ) = ({number['epsilon']:g}, {number['delta']:g})")
