@@ -90,6 +90,7 @@ RIGHT = {
     items.check_searched_sigma: [together, by_bisection],
     items.check_mixed_delta: [with_an_if, moved],
     items.check_smaller_wins: [
+        {"epsilon": 0.01, "delta": 0.25, "small": 0.3, "large": 0.9},
         {"epsilon": 1e-3, "delta": 0.1, "small": Fraction(3, 20) + 0.0, "large": 1},
         {"epsilon": 1e-3, "delta": 9e-4, "small": 1e-3, "large": np.float64(1.0)},
     ],
