@@ -37,7 +37,7 @@ from typing import IO, Any
 
 import numpy as np
 
-RUN, LOOK = 0, 1  # the functions that the process of the answers offers from the start
+RUN, LOOK, REPEAT = 0, 1, 2  # the functions that the process of the answers offers from the start
 LONGEST = 2**26  # bytes of a message
 MEMORY = 2**33  # bytes of addresses for the process of the answers
 PRINTED = 10_000  # characters that a call may print
@@ -206,6 +206,15 @@ class Border:
 
         function.__name__ = function.__qualname__ = name_of(name)
         function.theirs = number
+
+        def repeated(runs: int, *args: Any, **kwargs: Any) -> list[Any]:
+            """So many calls with the same arguments, by one message to the process of the answers."""
+            came = self.stand_in(REPEAT, name, None)(function, runs, args, kwargs)
+            if type(came) is not list or len(came) != runs:
+                raise Ended("it answered what was not asked")
+            return came
+
+        function.repeated = repeated
         if signature is not None:
             function.__signature__ = inspect.Signature(
                 [
@@ -409,7 +418,10 @@ def serve() -> None:
     def look(names: list[str]) -> dict[str, Any]:
         return {name: module.__dict__[name] for name in names if name in module.__dict__}
 
-    border = Border(lambda: reader.readline(LONGEST), writer, (run, look))
+    def repeat(function: Callable[..., Any], runs: int, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        return [function(*args, **kwargs) for _ in range(runs)]
+
+    border = Border(lambda: reader.readline(LONGEST), writer, (run, look, repeat))
     while True:
         border.answer(border.receive())
 

@@ -297,10 +297,15 @@ def draw(
     rng: np.random.Generator,
     name: str,
 ) -> list[Any]:
-    """The outcomes of many runs at one setting, with one generator running through all of them."""
+    """The outcomes of many runs at one setting, with one generator running through all of them.
+
+    An answer that runs in another process may have an attribute `repeated`, by which it is called many times at once.
+    """
     data, *rest = copy.deepcopy(dict(setting)).values()
     named = dict(zip(list(setting)[1:], rest, strict=True))
-    came = attempt(lambda: [f(data, **named, rng=rng) for _ in range(runs)], [], {})
+    one_by_one = lambda runs, *args, **named: [f(*args, **named) for _ in range(runs)]  # noqa: E731
+    repeated = getattr(f, "repeated", one_by_one)
+    came = attempt(lambda: repeated(runs, data, **named, rng=rng), [], {})
     if came.error is not None:
         raise _raised(came.error, setting, name=name)
     return [outcome(value, form, setting, name=name) for value in came.value]

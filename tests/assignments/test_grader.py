@@ -159,6 +159,11 @@ else:
     raise AssertionError
 assert h(1)(len, [0])(2) == 2
 assert g(lambda data: h(1)(len, data)(3), [0])(2) == 6
+same = np.random.default_rng(1)
+rng, values = np.random.default_rng(1), np.array([1.0, 2.0])
+together, alone = f.repeated(3, values, scale=1.0, rng=rng), [f(values, scale=1.0, rng=same) for _ in range(3)]
+assert [value for value, _ in together] == [value for value, _ in alone]
+assert rng.bit_generator.state == same.bit_generator.state
 print("fine")
 """
     [came] = verdicts(("def f(): ...\ndef g(): ...\ndef h(): ...", answer, test))
@@ -258,6 +263,20 @@ def f():
         frame = frame.f_back
     return found
 """
+FEWER = """
+import sys
+def f(value, *, rng):
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if "border" in frame.f_locals:
+            frame.f_locals["border"].given[2] = lambda *args: []
+    return rng.normal(value)
+"""
+LAW = """
+from dpml.classroom import laws
+normal = lambda value, *, noise: laws.normal(value, 2 * noise)
+checks.law(f, law=normal, settings=[{"value": 1.0}], name="f")
+"""
 VERDICT = '[["item-0", true, "", "", "", "", "", ""]]'
 CHEATS = {
     "a number that equals everything": (EQUALS, "assert f == 7.25"),
@@ -275,6 +294,7 @@ CHEATS = {
     "an answer to the next question": (SHOUTS.format(text='{"value": null}\n' * 5, rest="f = 1.0"), "assert f == 7.25"),
     "what a verdict looks like": (SHOUTS.format(text=VERDICT, rest="f = 1.0"), "assert f == 7.25"),
     "at exit": ("import atexit, os\natexit.register(lambda: os._exit(0))\nraise SystemExit(0)", "assert f == 7.25"),
+    "no runs in place of many": (FEWER, LAW),
     "the frames": (FRAMES, "expected = 7.25\nassert f() == expected"),
 }
 
