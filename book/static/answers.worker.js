@@ -22,11 +22,16 @@ const quiet = { messageCallback: () => {} };
 let python;
 let whole = false;
 
-async function start({ root, digest, first }) {
+async function load(root, digest) {
   const { loadPyodide } = await import(`${root}pyodide.mjs`);
   const lockFileURL = `${root}pyodide-lock.json?v=${digest}`;
-  python = await loadPyodide({ indexURL: root, lockFileURL, packages: ["dpml"] }); // all at once
-  python.runPython(START);
+  const loaded = await loadPyodide({ indexURL: root, lockFileURL, packages: ["dpml"] }); // all at once
+  loaded.runPython(START);
+  return loaded;
+}
+
+async function start({ root, digest, first }) {
+  python ??= await load(root, digest);
   python.runPython(first); // what every check of this page needs takes a second to import
 }
 

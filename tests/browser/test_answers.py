@@ -99,9 +99,40 @@ def written(browser: Any, question: str) -> tuple[str, str]:
     return text, said
 
 
+# In a frame, a page's Worker is the one of the document around it, which starts with the first page and goes on.
+ONE_PYTHON = """
+if (parent !== window) {
+  window.Worker = function (...given) { return (parent.python ??= new parent.Worker(...given)); };
+}
+"""
+SHOW = """
+const [page, done] = arguments;
+const frame = document.querySelector('iframe') ?? document.body.appendChild(document.createElement('iframe'));
+frame.onload = () => done();
+frame.src = page;
+"""
+
+
+@pytest.fixture(scope="module")
+def open_in_frame(browser: Any, address: str) -> Iterator[Callable[[str], None]]:
+    """Opens a page in a frame: Python, which takes longer to start than to judge all answers of a page, starts once."""
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ONE_PYTHON})
+    browser.get(f"{address}/{answers.TARGET}/LICENSES.txt")
+
+    def show(page: str) -> None:
+        browser.switch_to.default_content()
+        browser.execute_async_script(SHOW, f"/{page}.html")
+        browser.switch_to.frame(0)
+
+    yield show
+    browser.execute_script("localStorage.clear()")
+    browser.switch_to.default_content()
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
 @pytest.mark.parametrize("path", WITH_FIELDS, ids=page_of)
-def test_every_solution_passes(browser: Any, open_sheet: Callable[..., None], path: Path) -> None:
-    open_sheet(page_of(path))
+def test_every_solution_passes(browser: Any, open_in_frame: Callable[[str], None], path: Path) -> None:
+    open_in_frame(page_of(path))
     found = {}
     for question in answers.questions(path):
         if question.runs:
