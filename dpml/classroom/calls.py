@@ -305,10 +305,11 @@ def draw(
     named = dict(zip(list(setting)[1:], rest, strict=True))
     one_by_one = lambda runs, *args, **named: [f(*args, **named) for _ in range(runs)]  # noqa: E731
     repeated = getattr(f, "repeated", one_by_one)
-    came = attempt(lambda: repeated(runs, data, **named, rng=rng), [], {})
-    if came.error is not None:
-        raise _raised(came.error, setting, name=name)
-    return [outcome(value, form, setting, name=name) for value in came.value]
+    came = list[Any]()
+    error = attempt(lambda: came.extend(repeated(runs, data, **named, rng=rng)), [], {}).error
+    if error is not None:
+        raise _raised(error, setting, name=name)
+    return [outcome(value, form, setting, name=name) for value in came]
 
 
 def replayed(
