@@ -105,6 +105,14 @@ def without_formulas(driver: Any) -> Iterator[None]:
     driver.execute_script("document.getElementById('no-formulas').remove()")
 
 
+@contextlib.contextmanager
+def without_mathjax(driver: Any) -> Iterator[None]:
+    """While pages come without what sets their formulas, which takes longer than all else on them."""
+    driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/tex-chtml.js*"]})
+    yield
+    driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+
+
 def nameless(driver: Any) -> list[str]:
     """The controls, links and pictures that a screen reader would announce without a name."""
     tree = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]

@@ -34,6 +34,7 @@ from .looking import (
     resize,
     settings_of_the_book,
     wait_for,
+    without_mathjax,
 )
 
 NOTEBOOKS = [*sorted(ROOT.glob("notebooks/[0-9]*.ipynb")), *sorted(ROOT.glob("notebooks/exercises/*.ipynb"))]
@@ -113,18 +114,20 @@ frame.src = page;
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def open_in_frame(browser: Any, address: str) -> Iterator[Callable[[str], None]]:
     """Opens a page in a frame: Python, which takes longer to start than to judge all answers of a page, starts once."""
+    around = f"{address}/{answers.TARGET}/LICENSES.txt"
+    if browser.current_url != around:
+        browser.get(around)
     added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ONE_PYTHON})
-    browser.get(f"{address}/{answers.TARGET}/LICENSES.txt")
 
     def show(page: str) -> None:
-        browser.switch_to.default_content()
         browser.execute_async_script(SHOW, f"/{page}.html")
         browser.switch_to.frame(0)
 
-    yield show
+    with without_mathjax(browser):
+        yield show
     browser.execute_script("localStorage.clear()")
     browser.switch_to.default_content()
     browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
