@@ -239,27 +239,34 @@ def array(
     Raises:
         ValueError: for text, None, booleans, complex numbers, ragged lists, masked arrays, NaN, inf, or a wrong shape.
     """
-    allowed = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
-    allowed += "" if shape is None else f" of shape {shape}"
     raw = as_array(value)
-    if raw.dtype.kind not in "fiu" and raw.size > 0:
-        refuse(name, allowed, value)
+    hidden = isinstance(value, list | tuple) and _holds(value, lambda item: isinstance(item, bool | np.bool_))
+    if (raw.dtype.kind not in "fiu" and raw.size > 0) or hidden:  # as in [0.5, True]
+        refuse(name, _numbers_in(low, high, low_open, high_open, shape), value)
     if ndim is not None and raw.ndim != ndim:
         refuse(name, f"an array with {ndim} dimension{'' if ndim == 1 else 's'}", value)
     if shape is not None and raw.shape != shape:
         refuse(name, f"an array of shape {shape}", value)
     if raw.size < min_size:
         refuse(name, f"an array of at least {min_size} element{'' if min_size == 1 else 's'}", value)
-    if _holds(value, lambda item: isinstance(item, bool | np.bool_)):  # as in [0.5, True]
-        refuse(name, allowed, value)
-    with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
-        numbers_ = raw.astype(np.float64, copy=False)
+    numbers_ = raw
+    if raw.dtype != np.float64:
+        with np.errstate(over="ignore"):  # a long double beyond the range becomes inf, which is refused
+            numbers_ = raw.astype(np.float64)
     good = np.isfinite(numbers_)
-    good &= numbers_ > low if low_open else numbers_ >= low
-    good &= numbers_ < high if high_open else numbers_ <= high
+    if low > -math.inf:
+        good &= numbers_ > low if low_open else numbers_ >= low
+    if high < math.inf:
+        good &= numbers_ < high if high_open else numbers_ <= high
     if not good.all():
+        allowed = _numbers_in(low, high, low_open, high_open, shape)
         raise ValueError(f"{name} must be {allowed}, got an element {numbers_[~good][0].item()!r}")
     return numbers_
+
+
+def _numbers_in(low: float, high: float, low_open: bool, high_open: bool, shape: tuple[int, ...] | None) -> str:
+    of_shape = "" if shape is None else f" of shape {shape}"
+    return f"an array of numbers in {_interval(low, high, low_open, high_open)}{of_shape}"
 
 
 def whole_numbers(
