@@ -265,8 +265,8 @@ def array(
 
 
 def _numbers_in(low: float, high: float, low_open: bool, high_open: bool, shape: tuple[int, ...] | None) -> str:
-    of_shape = "" if shape is None else f" of shape {shape}"
-    return f"an array of numbers in {_interval(low, high, low_open, high_open)}{of_shape}"
+    text = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
+    return text if shape is None else f"{text} of shape {shape}"
 
 
 def whole_numbers(

@@ -303,8 +303,7 @@ def draw(
     """
     data, *rest = copy.deepcopy(dict(setting)).values()
     named = dict(zip(list(setting)[1:], rest, strict=True))
-    one_by_one = lambda runs, *args, **named: [f(*args, **named) for _ in range(runs)]  # noqa: E731
-    repeated = getattr(f, "repeated", one_by_one)
+    repeated = getattr(f, "repeated", lambda runs, *args, **named: [f(*args, **named) for _ in range(runs)])
     came = list[Any]()
     error = attempt(lambda: came.extend(repeated(runs, data, **named, rng=rng)), [], {}).error
     if error is not None:

@@ -187,7 +187,7 @@ def test_the_house_stays_small():
         sizes["lessons" if room_of(path) == "lessons" else "package without lessons"] += len(lines_of_code(path))
     sizes["tests"] = sum(len(lines_of_code(path)) for path in (ROOT.parent / "tests").rglob("*.py"))
     print(sizes)
-    bounds = {"package without lessons": 13_400, "lessons": 9_460, "tests": 19_700}
+    bounds = {"package without lessons": 13_400, "lessons": 9_460, "tests": 19_740}
     assert {name: size for name, size in sizes.items() if not bounds[name] * 0.8 < size <= bounds[name]} == {}
 
 
