@@ -239,10 +239,15 @@ def array(
     Raises:
         ValueError: for text, None, booleans, complex numbers, ragged lists, masked arrays, NaN, inf, or a wrong shape.
     """
+
+    def allowed() -> str:
+        where = "" if shape is None else f" of shape {shape}"
+        return f"an array of numbers in {_interval(low, high, low_open, high_open)}{where}"
+
     raw = as_array(value)
     hidden = isinstance(value, list | tuple) and _holds(value, lambda item: isinstance(item, bool | np.bool_))
     if (raw.dtype.kind not in "fiu" and raw.size > 0) or hidden:  # as in [0.5, True]
-        refuse(name, _numbers_in(low, high, low_open, high_open, shape), value)
+        refuse(name, allowed(), value)
     if ndim is not None and raw.ndim != ndim:
         refuse(name, f"an array with {ndim} dimension{'' if ndim == 1 else 's'}", value)
     if shape is not None and raw.shape != shape:
@@ -259,14 +264,8 @@ def array(
     if high < math.inf:
         good &= numbers_ < high if high_open else numbers_ <= high
     if not good.all():
-        allowed = _numbers_in(low, high, low_open, high_open, shape)
-        raise ValueError(f"{name} must be {allowed}, got an element {numbers_[~good][0].item()!r}")
+        raise ValueError(f"{name} must be {allowed()}, got an element {numbers_[~good][0].item()!r}")
     return numbers_
-
-
-def _numbers_in(low: float, high: float, low_open: bool, high_open: bool, shape: tuple[int, ...] | None) -> str:
-    text = f"an array of numbers in {_interval(low, high, low_open, high_open)}"
-    return text if shape is None else f"{text} of shape {shape}"
 
 
 def whole_numbers(
