@@ -122,15 +122,15 @@ def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab:
         """What an output shows, while no cell has written to the standard error."""
         said = [found.text for found in all_of('.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]')]
         assert said == []
-        return all_of(selector)
+        return [found for found in all_of(selector) if found.is_displayed()]
 
     browser.get(f"{lab}/lab/tree/explorer.ipynb?reset")
     wait_for("the notebook's cells", lambda: len(all_of(".jp-CodeCell .cm-content")) >= 3)
     wait_for("the kernel", lambda: all_of('.jp-Notebook-ExecutionIndicator[data-status="idle"]'))
     for number in range(2):
         run_cell(browser, number)
-    wait_for("the explorer's controls", lambda: shown(".dpml-explorer .dpml-controls input[type=range]"))
-    slider = all_of(".dpml-explorer .dpml-controls input[type=range]")[0]
+    ready = ".dpml-explorer[data-ready] .dpml-controls input[type=range]"
+    slider = wait_for("the explorer's controls", lambda: shown(ready))[0]
     state = "const r = document.querySelector('.dpml-explorer[data-ready]');"
     curve = state + "return Array.from(r.querySelectorAll('path.m')).map(p => p.getAttribute('d')).join()"
     cell = (
@@ -150,7 +150,7 @@ def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab:
     wait_for("the live face", lambda: shown(".jp-OutputArea .dpml-live svg"))
     live = "return document.querySelector('.dpml-live .dpml-panels').getAttribute('aria-label')"
     before = js(live)
-    box = wait_for("the number box", lambda: all_of(".jp-OutputArea .widget-text input[type=number]"))[-1]
+    box = wait_for("the number box", lambda: shown(".jp-OutputArea .widget-text input[type=number]"))[-1]
     box.click()
     box.send_keys(Keys.CONTROL + "a")
     box.send_keys("7.5", Keys.ENTER)
