@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple
 from assignments import answers
 from assignments.answers import LONGEST, LOOK, RUN, Border, Ended
 
-LIMIT = 60.0  # seconds for a cell, and for each call of a function
+LIMIT = 60.0  # seconds for a cell, for a call of a function, and for all runs of a mechanism at one setting
 WHOLE = 900.0  # seconds for a submission
 SEEN = "PATH|PYTHONPATH|PYTHON.*|SYSTEMROOT|TEMP|TMP|TMPDIR|LANG|LC_.*|.*_NUM_THREADS|OMP_.*"
 

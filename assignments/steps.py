@@ -122,7 +122,7 @@ class Restore(NbGraderPreprocessor):
 class Examine(NbGraderPreprocessor):
     course = Unicode(help="the course folder").tag(config=True)
     command = List(Unicode(), help="starts the Python of the answers; empty: this one").tag(config=True)
-    limit = Float(grader.LIMIT, help="seconds for a cell, and for each call of a function").tag(config=True)
+    limit = Float(grader.LIMIT, help="seconds for a cell, a call, or all runs at one setting").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         given = {grade_id(cell): cell for cell in released(self.course, resources["nbgrader"]["notebook"]).cells}

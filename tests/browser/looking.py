@@ -100,7 +100,7 @@ NAMED_ROLES = {
 def without_formulas(driver: Any) -> Iterator[None]:
     """While formulas, thousands of nodes without a control among them, are not shown."""
     hide = "document.head.append(Object.assign(document.createElement('style'), {id: 'no-formulas', textContent: "
-    driver.execute_script(hide + "'.math { display: none !important; }'}))")
+    driver.execute_script(hide + "'mjx-container { display: none !important; }'}))")
     yield
     driver.execute_script("document.getElementById('no-formulas').remove()")
 

@@ -100,11 +100,14 @@ def written(browser: Any, question: str) -> tuple[str, str]:
     return text, said
 
 
-# In a frame, a page's Worker is the one of the document around it, which starts with the first page and goes on.
+# In a frame, a page's Worker is the one of the document around it: it starts with the first page and goes on, until a
+# page ends it.
 ONE_PYTHON = """
-if (parent !== window) {
-  window.Worker = function (...given) { return (parent.python ??= new parent.Worker(...given)); };
-}
+if (parent !== window) window.Worker = function (...given) {
+  const worker = parent.python ??= new parent.Worker(...given);
+  worker.terminate = () => { parent.python = undefined; parent.Worker.prototype.terminate.call(worker); };
+  return worker;
+};
 """
 SHOW = """
 const [page, done] = arguments;

@@ -10,7 +10,7 @@ import pytest
 from dpml.classroom.explorer import COVER, Explorer, Range, Switch
 from dpml.classroom.marks import Axis, Frame, Line, Text
 
-from .looking import DESKTOP, PHONE, open_page, pages, resize, wait_for, without_formulas, without_mathjax
+from .looking import DESKTOP, PHONE, open_page, pages, resize, wait_for, without_formulas
 
 PROJECTOR, HIGHEST = (1280, 720), 620  # pixels
 
@@ -107,15 +107,14 @@ def test_every_explorer_is_driven(browser: Any, site: Path, address: str) -> Non
     for page in pages_with_explorers(site):
         browser.get("about:blank")  # where another size lays nothing out
         resize(browser, PROJECTOR)
-        with without_mathjax(browser):
-            browser.get(f"{address}/{page}")
+        open_page(browser, f"{address}/{page}")
         with without_formulas(browser):  # no part of a figure, and most of what a change of the page lays out again
             for explorer in explorers(browser):  # before any mouse: what focus shows depends on what was used last
                 assert sliders(explorer), f"{page}: an explorer without a slider"
                 for slider in sliders(explorer):
                     drive(browser, explorer, slider)
             for explorer in explorers(browser):
-                assert not explorer.find_elements("css selector", ".math")
+                assert not explorer.find_elements("css selector", "mjx-container")
                 switches_redraw(browser, explorer)
                 assert explorer.size["width"] <= PROJECTOR[0]
                 heights[f"{page}, {explorer.get_attribute('data-name')}"] = explorer.size["height"]

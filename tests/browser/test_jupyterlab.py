@@ -36,6 +36,8 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
+# One question, since JupyterLab may put another element in an element's place at any time.
+SHOWN = "return [...document.querySelectorAll(arguments[0])].filter((e) => e.getBoundingClientRect().width)"
 IN_ITS_FOLDER = "assert get_ipython().starting_dir.endswith('exercises')"
 LAB = """import sys
 from pathlib import Path
@@ -122,7 +124,7 @@ def test_an_explorer_moves_by_keyboard_in_jupyterlab_and_live(browser: Any, lab:
         """What an output shows, while no cell has written to the standard error."""
         said = [found.text for found in all_of('.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]')]
         assert said == []
-        return [found for found in all_of(selector) if found.is_displayed()]
+        return js(SHOWN, selector)
 
     browser.get(f"{lab}/lab/tree/explorer.ipynb?reset")
     wait_for("the notebook's cells", lambda: len(all_of(".jp-CodeCell .cm-content")) >= 3)

@@ -54,7 +54,7 @@ def sparse_scale(*, epsilon: float, delta: float, cutoff: int) -> float:
     return _least_scale(*_target(epsilon, delta, cutoff))
 
 
-@functools.lru_cache(maxsize=1024)  # a mechanism asks for the same scale in every run, a search for few again
+@functools.lru_cache(maxsize=1024)  # every run of a mechanism asks for the same scale, and a search for some again
 def _least_scale(epsilon: float, delta: float, cutoff: int) -> float:
     def excess(scale: float) -> float:
         return _runs(2.0 / scale, cutoff, delta) - epsilon
