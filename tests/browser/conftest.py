@@ -13,7 +13,7 @@ import pytest
 import course
 from tests.serving import served
 
-from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, build, newest
+from .looking import DESKTOP, FLAGS, HANGS, ROOT, SITE, SOURCES, build, newest, prefer, resize
 
 
 def missing(what: str) -> NoReturn:
@@ -45,7 +45,7 @@ def address(site: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
     """A Chromium without a window, with a fresh profile, that writes down every request and message."""
     from selenium import webdriver
 
@@ -70,3 +70,14 @@ def browser() -> Iterator[Any]:
             yield driver
         finally:
             driver.quit()
+
+
+@pytest.fixture
+def browser(chromium: Any) -> Any:
+    """It, with nothing left of another test: an empty page of a desk's size, in the light, and an empty log."""
+    chromium.get("about:blank")
+    resize(chromium, DESKTOP)
+    prefer(chromium, "light")
+    for log in ("performance", "browser"):
+        chromium.get_log(log)
+    return chromium

@@ -23,14 +23,12 @@ from tests.serving import served
 
 from .conftest import missing
 from .looking import (
-    DESKTOP,
     PHONE,
     ROOT,
     ask,
     ask_and_wait,
     build,
     prefer,
-    requests_of,
     resize,
     settings_of_the_book,
     wait_for,
@@ -70,10 +68,6 @@ def fields(site: Path) -> None:
 @pytest.fixture
 def open_sheet(browser: Any, address: str) -> Iterator[Callable[..., None]]:
     """Opens a page; what readers wrote is forgotten afterwards."""
-    resize(browser, DESKTOP)
-    prefer(browser, "light")
-    browser.get("about:blank")
-    requests_of(browser)
     yield lambda page=SHEET: browser.get(f"{address}/{page}.html")
     browser.execute_script("localStorage.clear()")
 
@@ -118,34 +112,34 @@ frame.src = page;
 
 
 @pytest.fixture
-def open_in_frame(browser: Any, address: str) -> Iterator[Callable[[str], None]]:
+def open_in_frame(chromium: Any, address: str) -> Iterator[Callable[[str], None]]:
     """Opens a page in a frame: Python, which takes longer to start than to judge all answers of a page, starts once."""
     around = f"{address}/{answers.TARGET}/LICENSES.txt"
-    if browser.current_url != around:
-        browser.get(around)
-    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ONE_PYTHON})
+    if chromium.current_url != around:
+        chromium.get(around)
+    added = chromium.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ONE_PYTHON})
 
     def show(page: str) -> None:
-        browser.execute_async_script(SHOW, f"/{page}.html")
-        browser.switch_to.frame(0)
+        chromium.execute_async_script(SHOW, f"/{page}.html")
+        chromium.switch_to.frame(0)
 
-    with without_mathjax(browser):
+    with without_mathjax(chromium):
         yield show
-    browser.execute_script("localStorage.clear()")
-    browser.switch_to.default_content()
-    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    chromium.execute_script("localStorage.clear()")
+    chromium.switch_to.default_content()
+    chromium.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
 @pytest.mark.parametrize("path", WITH_FIELDS, ids=page_of)
-def test_every_solution_passes(browser: Any, open_in_frame: Callable[[str], None], path: Path) -> None:
+def test_every_solution_passes(chromium: Any, open_in_frame: Callable[[str], None], path: Path) -> None:
     open_in_frame(page_of(path))
     found = {}
     for question in answers.questions(path):
         if question.runs:
-            assert written(browser, question.id) == (question.stub, "")
-            found[question.id] = check(browser, question.id, question.full)
+            assert written(chromium, question.id) == (question.stub, "")
+            found[question.id] = check(chromium, question.id, question.full)
     assert {name: said for name, (verdict, said) in found.items() if verdict != "passed" or not said} == {}
-    assert browser.execute_script("return document.querySelectorAll('section.dpml-answer').length") == len(found)
+    assert chromium.execute_script("return document.querySelectorAll('section.dpml-answer').length") == len(found)
 
 
 NEED_TORCH = [(path, question) for path in NOTEBOOKS for question in answers.questions(path) if not question.runs]

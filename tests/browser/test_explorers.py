@@ -10,7 +10,7 @@ import pytest
 from dpml.classroom.explorer import COVER, Explorer, Range, Switch
 from dpml.classroom.marks import Axis, Frame, Line, Text
 
-from .looking import DESKTOP, PHONE, open_page, pages, resize, wait_for, without_formulas
+from .looking import PHONE, open_page, pages, resize, wait_for, without_formulas
 
 PROJECTOR, HIGHEST = (1280, 720), 620  # pixels
 
@@ -53,11 +53,6 @@ def pages_with_explorers(site: Path) -> Iterator[str]:
     for page in pages():
         if 'class="dpml-explorer' in (site / page).read_text(encoding="utf-8"):
             yield page
-
-
-@pytest.fixture(autouse=True)
-def desktop(browser: Any) -> None:
-    resize(browser, DESKTOP)
 
 
 def drive(browser: Any, explorer: Any, slider: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from book.ext import api, docstrings, recorded
 
-from .looking import DESKTOP, ROOT, ask, build, open_page, resize, settings_of_the_book
+from .looking import ROOT, ask, build, open_page, settings_of_the_book
 
 PROBE = Path(__file__).with_name("probe.md").read_text(encoding="utf-8")
 
@@ -111,7 +111,6 @@ def test_formulas_are_set_wherever_they_stand(browser: Any, tmp_path: Path) -> N
     for ending in ("", "\nOne line more.\n"):
         (tmp_path / "probe.md").write_text(PROBE + ending, encoding="utf-8")
         assert build(tmp_path, "-W") == ""
-    resize(browser, DESKTOP)
     open_page(browser, (tmp_path / "_build" / "html" / "probe.html").as_uri())
     seen = ask(browser, "facts")
     assert re.findall(r"\$\$|\\\(|\\\[|\\begin|\\label|\?\?", seen["text"]) == []

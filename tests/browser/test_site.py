@@ -17,7 +17,6 @@ from dpml.classroom.plain import with_plain_text
 from dpml.classroom.students import make_student_version
 
 from .looking import (
-    DESKTOP,
     PHONE,
     ROOT,
     ask,
@@ -40,13 +39,9 @@ PAGES = [*OF_BOOK, "genindex.html", "search.html"]
 def test_a_page_keeps_what_every_page_promises(browser: Any, page: str, address: str) -> None:
     """In the dark that the system prefers, in the light, on a phone; alone, and without an error.
 
-    Each change of scheme or width lays the whole page out again: it begins in the dark, formulas stay hidden from the
-    first question that leaves them out until the phone, and the window gets its size back on an empty page.
+    Each change of scheme or width lays the whole page out again: it begins in the dark, and formulas stay hidden from
+    the first question that leaves them out until the phone.
     """
-    browser.get("about:blank")
-    requests_of(browser)
-    browser.get_log("browser")
-    resize(browser, DESKTOP)
     prefer(browser, "dark")
     open_page(browser, f"{address}/{page}")
     ask_and_wait(browser, "repainted", "dark")
