@@ -39,17 +39,8 @@ INSTALLER = "https://pytorch.org/get-started/locally/"
 TORCH_PATH = 191  # characters of PyTorch's longest path below this folder, on Windows
 PROBE = "import jupyter_book, nbval, pytest, scipy, importlib.metadata as m; m.version('dpml'), m.version('torch')"
 PORT = 8470
+SPREAD = ["-n", "logical", "--maxprocesses", "8", "-p", "tests.chapters.outputs"]
 BUILD = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
-EXECUTE = """import logging, os, sys
-from jupyter_cache import get_cache
-from jupyter_cache.executors import load_executor
-cache, paths = get_cache(sys.argv[1]), sys.argv[2:]
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # a notebook on each core
-for path in paths:
-    cache.add_nb_to_project(path)
-runner = load_executor("local-parallel", cache, logger=logging.getLogger())
-for path in runner.run_and_cache(filter_uris=paths, timeout=600).succeeded:
-    print(f"{path}: Executing notebook")"""
 NOT_FOR_STUDENTS = {"@jupyter/nbgrader": True, "@jupyterlab/apputils-extension:announcements": True}
 RELEASE = """import sys; from dpml.classroom import plain, students
 report = students.release_course(*sys.argv[1:3], form=plain.with_plain_text if sys.argv[3:] else dict)
@@ -207,13 +198,14 @@ def drop_stale_outputs(root):
 def site(root, *arguments):
     drop_stale_outputs(root)
     lacks = run(root, "-m", "book.runtime", show="Fetching", pip=index_settings(root))[1]
-    # The build runs one notebook after the other: before it, those that must run do so on all cores.
-    notebooks = sorted((root / "notebooks").rglob("[0-9]*.ipynb"))
-    early = run(root, "-c", EXECUTE, root / "_build" / ".jupyter_cache", *notebooks, show="$^")[1]
+    # The build runs one notebook after the other, and tests none: before it, nbval does so, on all cores.
+    words = [*SPREAD, "-q", "-rfp", "-p", "no:cacheprovider", "notebooks"]
+    early = run(root, "-m", "pytest", *words, show=r"FAILED")[1]
     # --all reads every page: else the warnings of the last build, or an older side bar, stay unseen.
     build = ["-c", BUILD, "build", "--all", "--warningiserror", "--keep-going", "."]
     status, output = run(root, *build, show=r"(?!.*(ParserConfig\(|without encryption))")
-    ran = [os.path.relpath(name, str(root)) for name in re.findall(r"(.*): Executing notebook", early + output)]
+    ran = re.findall(r"(?m)^PASSED (.*)::Cell 0$", early)
+    ran += [os.path.relpath(name, str(root)) for name in re.findall(r"(.*): Executing notebook", output)]
     print(f"Notebooks that ran: {', '.join(ran) or 'none, the stored outputs are up to date'}")
     page = root / "_build" / "html" / "index.html"
     print(*re.findall("The pages have no fields.*", lacks), sep="\n")
@@ -240,10 +232,9 @@ def serve():
 
 def test(root, *arguments):
     checks = [] if arguments else ["ruff check .", "ruff format --check .", "mypy"]
-    words = list(arguments) or ["-n", "logical", "--maxprocesses", "8"]
-    now, before, _ = made_with(root)
-    if not arguments and now == before and not run(root, "-m", "tests.repository.ran_by_site", show=".")[0]:
-        words += ["--ignore", "notebooks/exercises"]
+    if not arguments:
+        drop_stale_outputs(root)
+    words = arguments or [*SPREAD, "--unless", "checked"]
     with ThreadPoolExecutor(1) as beside:
         jobs = {check: beside.submit(run, root, "-m", *check.split()) for check in checks}
         status = run(root, "-m", "pytest", *words)[0]

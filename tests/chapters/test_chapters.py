@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_cache import get_cache
 
 from tests.chapters.verify import read, speaker
 from tests.sources import code_cells, tree_of
@@ -34,7 +35,7 @@ def test_each_function_belongs_to_a_cell_of_its_chapter(slug):
     assert not any(isinstance(node, ast.Assert) for tree in trees for node in ast.walk(tree)), "no cell asserts"
 
 
-SOURCES = {"07-try-01": "four = 2 + 2", "07-try-02": "four = 5", "07-try-03": "four = 6"}
+SOURCES = {"07-try-01": "four = 2 + 2", "07-try-02": "four = 5\nfour", "07-try-03": "four = 6"}
 NOTEBOOK = nbformat.v4.new_notebook(
     cells=[
         nbformat.v4.new_markdown_cell("Four is 4.0."),
@@ -56,22 +57,41 @@ def cell_03(four, says):
 """
 
 
-def test_a_false_assertion_fails_the_run(tmp_path):
-    for folder in ("notebooks", "tests/chapters"):
-        (tmp_path / folder).mkdir(parents=True)
-    shutil.copy(ROOT / "notebooks" / "conftest.py", tmp_path / "notebooks")
-    shutil.copy(HERE / "verify.py", tmp_path / "tests" / "chapters")
-    shutil.copy(HERE.parent / "near.py", tmp_path / "tests")
-    (tmp_path / "notebooks" / "07_try.ipynb").write_text(nbformat.writes(NOTEBOOK), encoding="utf-8")
-    (tmp_path / "tests" / "chapters" / "try.py").write_text(NUMBERS, encoding="utf-8")
-    words = ["-m", "pytest", "--nbval-lax", "--nbval-current-env", "-rA", "-p", "no:cacheprovider", "notebooks"]
-    run = subprocess.run(
-        [sys.executable, *words], cwd=tmp_path, env=os.environ | {"NO_COLOR": "1"}, capture_output=True, text=True
-    )
-    assert run.returncode == 1 and "2 failed, 4 passed" in run.stdout
-    assert "PASSED notebooks/07_try.ipynb::numbers of 07-try-01" in run.stdout
-    assert "the second" in run.stdout and "assert 5 == 4" in run.stdout and "try.py:8" in run.stdout
-    assert "4.1 is not in the text" in run.stdout
+def test_what_fails_is_said_and_what_ran_well_need_not_run_again(tmp_path):
+    """A false assertion, and a number that the text has not, fail their notebook; the outputs of the other are kept."""
+    notebooks, chapters = tmp_path / "notebooks", tmp_path / "tests" / "chapters"
+    for path in (ROOT / "notebooks" / "conftest.py", HERE / "verify.py", HERE / "outputs.py", HERE.parent / "near.py"):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    text = nbformat.writes(NOTEBOOK)
+    (notebooks / "07_try.ipynb").write_text(text, encoding="utf-8")
+    (notebooks / "08_sound.ipynb").write_text(text.replace("2 + 2", "1 + 3"), encoding="utf-8")
+    (chapters / "try.py").write_text(NUMBERS, encoding="utf-8")
+
+    def nbval(*options):
+        words = ["--nbval-lax", "--nbval-current-env", "-rA", "-p", "no:cacheprovider", "-p", "tests.chapters.outputs"]
+        command = [sys.executable, "-m", "pytest", *words, "notebooks", *options]
+        environment = os.environ | {"NO_COLOR": "1"}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stdout
+
+    said = nbval("-n", "2", "--dist", "loadfile")
+    assert "2 failed, 7 passed" in said
+    assert "PASSED notebooks/07_try.ipynb::numbers of 07-try-01" in said
+    assert "the second" in said and "assert 5 == 4" in said and "try.py:8" in said
+    assert "4.1 is not in the text" in said
+
+    source = nbformat.read(notebooks / "08_sound.ipynb", as_version=4)
+    kept = get_cache(tmp_path / "_build" / ".jupyter_cache").merge_match_into_notebook(source)[1].cells[1:]
+    assert [(cell.execution_count, len(cell.outputs)) for cell in kept] == [(1, 0), (2, 1), (3, 0)]
+    assert kept[1].outputs[0].data["text/plain"] == "5"
+
+    def left(*options):
+        return {line.partition("_")[0] for line in nbval("--collect-only", "-q", *options).splitlines() if "::" in line}
+
+    assert left() == left("--unless", "checked") == {"notebooks/07"}
+    (chapters / "sound.py").write_text("", encoding="utf-8")
+    assert (left(), left("--unless", "checked")) == ({"notebooks/07"}, {"notebooks/07", "notebooks/08"})
 
 
 @pytest.mark.parametrize(

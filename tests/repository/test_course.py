@@ -19,11 +19,9 @@ from urllib.request import urlopen
 
 import nbformat
 import pytest
-from jupyter_cache import get_cache
 
 from book import runtime
 from tests.golden import golden
-from tests.repository import ran_by_site
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = (ROOT / "course.py").read_text(encoding="utf-8")
@@ -412,39 +410,15 @@ def test_which_files_matter(course, house, name):
     assert dropped()
 
 
-def cell(source, *outputs):
-    return nbformat.v4.new_code_cell(source, outputs=list(outputs), execution_count=1 if outputs else None)
-
-
 def test_what_the_site_has_run_need_not_run_again(course, house, monkeypatch):
-    """Only the same cells, run without an error or a warning, with the same package; never where words are given."""
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    cache, path = house / "_build" / ".jupyter_cache", house / "one.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell("print(1)")], metadata=kernel), path)
-    assert list(ran_by_site.faults([path], cache)) == ["no website has been built"]
-    for name, said in (("stdout", []), ("stderr", ["one.ipynb ran with an error or a warning"])):
-        output = nbformat.v4.new_output("stream", name=name, text="1")
-        ran = nbformat.v4.new_notebook(cells=[cell("print(1)", output)], metadata=kernel)
-        nbformat.write(ran, house / "ran.ipynb")
-        get_cache(cache).cache_notebook_file(house / "ran.ipynb", check_validity=False, overwrite=True)
-        assert list(ran_by_site.faults([path], cache)) == said
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell("print(2)")], metadata=kernel), path)
-    assert list(ran_by_site.faults([path], cache)) == ["one.ipynb is not among the notebooks that have run"]
-
+    """But where words are given, all runs that they ask for."""
     calls = []
     monkeypatch.setattr(course, "run", lambda root, *words, **options: calls.append(words) or ("mypy" in words, ""))
-    for prepare, arguments, once in (
-        (lambda: None, (), False),
-        (lambda: course.drop_stale_outputs(house), (), True),
-        (lambda: None, ("-x",), False),
-        (lambda: (house / "requirements.txt").write_text("", encoding="utf-8"), (), False),
-    ):
-        prepare()
-        calls.clear()
+    for arguments in ((), ("-x",)):
         assert course.test(house, *arguments) == (0 if arguments else 1), "mypy fails"
-        [words] = [words for words in calls if "pytest" in words]
-        assert ("notebooks/exercises" in words) is once
-        assert ("logical" in words) is not bool(arguments)
+        words = [words for words in calls if "pytest" in words][-1]
+        assert ("checked" in words) is ("logical" in words) is not bool(arguments)
+        assert (house / "_build" / "made-with.txt").is_file(), "outputs of another package are dropped first"
 
 
 def test_a_cell_that_complains_fails_as_in_the_site(tmp_path):
@@ -454,7 +428,7 @@ def test_a_cell_that_complains_fails_as_in_the_site(tmp_path):
         "import sys; sys.stderr.write('x')",
         "import warnings; warnings.warn('y')",
     ]
-    cells = [cell(source) for source in ["print('fine')", *complaints]]
+    cells = [nbformat.v4.new_code_cell(source) for source in ["print('fine')", *complaints]]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "one.ipynb")
     words = ["-p", "conftest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path]
     done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, encoding="utf-8")
@@ -484,7 +458,6 @@ def test_the_real_book_never_shows_an_old_number(course, house, monkeypatch, cap
 
     assert build() == ("0.5", "page.ipynb")
     assert build() == ("0.5", "none, the stored outputs are up to date")
-    assert list(ran_by_site.faults([house / "page.ipynb"], house / "_build" / ".jupyter_cache")) == []
     (house / "dpml" / "constants.py").write_text("VALUE = 0.25\n", encoding="utf-8")
     # The text of the page now has a broken reference: a warning, which fails the build.
     (house / "page.ipynb").write_text(json.dumps(notebook).replace("# A page", "{ref}`nowhere`"), encoding="utf-8")
