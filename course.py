@@ -234,10 +234,9 @@ def test(root, *arguments):
     checks = [] if arguments else ["ruff check .", "ruff format --check .", "mypy"]
     if not arguments:
         drop_stale_outputs(root)
-    words = arguments or [*SPREAD, "--unless", "checked"]
     with ThreadPoolExecutor(1) as beside:
         jobs = {check: beside.submit(run, root, "-m", *check.split()) for check in checks}
-        status = run(root, "-m", "pytest", *words)[0]
+        status = run(root, "-m", "pytest", *(arguments or SPREAD))[0]
     failed = [check for check, job in jobs.items() if job.result()[0]]
     if failed:
         print(f"Failed besides pytest: {', '.join(failed)}")

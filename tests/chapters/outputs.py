@@ -1,8 +1,8 @@
 """A chapter or an exercise runs once: what a run of nbval leaves in which nothing failed is what the website shows.
 
-``pytest -p tests.chapters.outputs notebooks`` puts it where the build of the site looks, and runs no notebook of which
-something lies there. With ``--unless checked`` only those are left out whose text and numbers, too, are as they were
-then. course.py drops all of it when the package has changed.
+``pytest -p tests.chapters.outputs notebooks`` puts it where the build of the site looks, and leaves out the notebooks
+of which something lies there and whose code, text and numbers are as they were then. course.py drops all of it when the
+package has changed.
 """
 
 import functools
@@ -12,13 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from nbval.plugin import IPyNbCell
 
-HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
 FAILED_BEFORE = pytest.StashKey[int]()
 
 
@@ -29,12 +28,9 @@ def cache(config: pytest.Config) -> Any:
 
 def judged_by(path: Path) -> str:
     """A digest of all that a run of this notebook is held against."""
-    files = [path, HERE / f"{path.stem.partition('_')[2]}.py", HERE / "verify.py", path.parent / "conftest.py"]
+    numbers = [HERE / f"{path.stem.partition('_')[2]}.py", HERE / "verify.py", HERE.parent / "near.py"]
+    files = [path, *numbers, path.parent / "conftest.py"]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files if file.is_file())).hexdigest()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--unless", choices=["stored", "checked"], default="stored", help="which notebooks need not run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,12 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    done = set()
-    for path in {item.path for item in items if isinstance(item, IPyNbCell)}:
-        with suppress(KeyError):
-            found = cache(config).match_cache_notebook(nbformat.read(path, as_version=4)).data.get("judged by")
-            done |= {path} if config.getoption("unless") == "stored" or found == judged_by(path) else set()
-    items[:] = [item for item in items if item.path not in done]
+    records = cache(config).list_cache_records()
+    done = {one.uri for one in records if one.data.get("judged by") == judged_by(Path(one.uri))}
+    items[:] = [item for item in items if str(item.path) not in done]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,6 +55,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             cell.execution_count = number
         item.parent.nb.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
         kept = CacheBundleIn(item.parent.nb, str(item.path), data={"judged by": judged_by(item.path)})
-        with suppress(RuntimeError):  # the database may be locked: then the build runs this notebook once more
+        with suppress(Exception):  # a build of the site may write there, too: then it runs this notebook once more
             cache(item.config).cache_notebook_bundle(kept, check_validity=False, overwrite=True)
     return result

@@ -19,6 +19,7 @@ from urllib.request import urlopen
 
 import nbformat
 import pytest
+from jupyter_cache import get_cache
 
 from book import runtime
 from tests.golden import golden
@@ -411,14 +412,18 @@ def test_which_files_matter(course, house, name):
 
 
 def test_what_the_site_has_run_need_not_run_again(course, house, monkeypatch):
-    """But where words are given, all runs that they ask for."""
-    calls = []
-    monkeypatch.setattr(course, "run", lambda root, *words, **options: calls.append(words) or ("mypy" in words, ""))
-    for arguments in ((), ("-x",)):
-        assert course.test(house, *arguments) == (0 if arguments else 1), "mypy fails"
-        words = [words for words in calls if "pytest" in words][-1]
-        assert ("checked" in words) is ("logical" in words) is not bool(arguments)
-        assert (house / "_build" / "made-with.txt").is_file(), "outputs of another package are dropped first"
+    """But where words are given, all runs that they ask for. Outputs of another package are dropped before."""
+    calls = {}
+
+    def run(root, *words, **options):
+        calls[words[1]] = words, (house / "_build" / "made-with.txt").is_file()
+        return "mypy" in words, ""
+
+    monkeypatch.setattr(course, "run", run)
+    assert course.test(house, "-x") == 0
+    assert calls == {"pytest": (("-m", "pytest", "-x"), False)}
+    assert course.test(house) == 1, "mypy fails"
+    assert calls["pytest"] == (("-m", "pytest", *course.SPREAD), True)
 
 
 def test_a_cell_that_complains_fails_as_in_the_site(tmp_path):
@@ -438,30 +443,41 @@ def test_a_cell_that_complains_fails_as_in_the_site(tmp_path):
 
 
 def test_the_real_book_never_shows_an_old_number(course, house, monkeypatch, capsys):
-    """A small book, built three times by the real Jupyter Book: as it is, again, and with another constant."""
+    """A small book, built three times by the real Jupyter Book: as it is, again, and with another constant.
+
+    Its notebook runs once, by nbval, also where the page then does not build.
+    """
     monkeypatch.setitem(course.run.__kwdefaults__, "python", sys.executable)
+    page = house / "notebooks" / "page.ipynb"
+    page.parent.mkdir()
+    shutil.copytree(ROOT / "tests" / "chapters", house / "tests" / "chapters")
+    settings = "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib --nbval-lax --nbval-current-env'\n"
+    (house / "pyproject.toml").write_text(settings, encoding="utf-8")
     (house / "_config.yml").write_text(
         "title: small\nonly_build_toc_files: true\nexecute: {execute_notebooks: cache}\n", encoding="utf-8"
     )
-    (house / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
-    code = "import sys; sys.path.insert(0, '.')\nfrom dpml.constants import VALUE\nprint('value', VALUE)"
+    (house / "_toc.yml").write_text("format: jb-book\nroot: notebooks/page\n", encoding="utf-8")
+    code = "import sys; sys.path.insert(0, '..')\nfrom dpml.constants import VALUE\nprint('value', VALUE)"
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     cells = [nbformat.v4.new_markdown_cell("# A page", id="title"), nbformat.v4.new_code_cell(code, id="value")]
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
-    nbformat.write(notebook, house / "page.ipynb")
+    nbformat.write(notebook, page)
 
     def build(*, sound=True):
         """What the page shows, which files have changed, and what ran."""
         assert (course.site(house) == 0) is sound
-        shown = re.findall(r"value (0\.\d+)", (house / "_build" / "html" / "page.html").read_text(encoding="utf-8"))
-        return *shown, *re.findall(r"(?:runs again\. Changed|Notebooks that ran): (.*)", capsys.readouterr().out)
+        [record] = get_cache(house / "_build" / ".jupyter_cache").list_cache_records()
+        assert "judged by" in record.data, "not what nbval left"
+        html = (house / "_build" / "html" / "notebooks" / "page.html").read_text(encoding="utf-8")
+        said = re.findall(r"(?:runs again\. Changed|Notebooks that ran): (.*)", capsys.readouterr().out)
+        return *re.findall(r"value (0\.\d+)", html), *said
 
-    assert build() == ("0.5", "page.ipynb")
+    assert build() == ("0.5", "notebooks/page.ipynb")
     assert build() == ("0.5", "none, the stored outputs are up to date")
     (house / "dpml" / "constants.py").write_text("VALUE = 0.25\n", encoding="utf-8")
     # The text of the page now has a broken reference: a warning, which fails the build.
-    (house / "page.ipynb").write_text(json.dumps(notebook).replace("# A page", "{ref}`nowhere`"), encoding="utf-8")
-    assert build(sound=False) == ("0.25", "dpml/constants.py", "page.ipynb")
+    page.write_text(json.dumps(notebook).replace("# A page", "{ref}`nowhere`"), encoding="utf-8")
+    assert build(sound=False) == ("0.25", "dpml/constants.py", "notebooks/page.ipynb")
 
 
 def test_the_server_answers_on_this_machine_only(course, house, monkeypatch):
